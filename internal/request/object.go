@@ -18,9 +18,8 @@ const (
 )
 
 // Node returns the node that a request is from, or the reason why it is not the approver's to
-// judge: another signer, decided already, or not from a node. It looks at the object's fields only,
-// never at spec.request, and so serves as the filter of what is kept of a cluster's requests.
-// Requests of other users on this signer are somebody else's: ignored, never denied (E04).
+// judge: another signer, or not from a node. It looks at the object's fields only, never at
+// spec.request, and so serves as the filter of what is kept of a cluster's requests. Requests of other users on this signer are somebody else's: ignored, never denied (E04).
 func Node(csr *certificatesv1.CertificateSigningRequest) (string, error) {
 	if err := checkSigner(csr); err != nil {
 		return "", err
@@ -31,9 +30,6 @@ func Node(csr *certificatesv1.CertificateSigningRequest) (string, error) {
 func checkSigner(csr *certificatesv1.CertificateSigningRequest) error {
 	if csr.Spec.SignerName != certificatesv1.KubeletServingSignerName {
 		return reason.New(reason.OtherSigner, "the signer is %s", reason.Quote(csr.Spec.SignerName))
-	}
-	if Decided(csr) {
-		return reason.New(reason.AlreadyDecided, "")
 	}
 	return nil
 }

@@ -65,6 +65,9 @@ func Parse(csr *certificatesv1.CertificateSigningRequest, maxExpiration time.Dur
 	if err := checkSigner(csr); err != nil {
 		return Request{}, err
 	}
+	if Decided(csr) {
+		return Request{}, reason.New(reason.AlreadyDecided, "")
+	}
 	if len(csr.Spec.Request) > MaxSize {
 		return Request{}, reason.New(reason.RequestTooLarge, "%d bytes, at most %d are looked at", len(csr.Spec.Request), MaxSize)
 	}

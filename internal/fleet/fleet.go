@@ -1,0 +1,122 @@
+// Package fleet keeps one watch on the kubelet-serving requests of every workload cluster, and
+// carries the approval back.
+//
+// A workload cluster is hostile: its kubeconfig may be written by a tenant, and its API server may
+// send anything. Kubeconfigs are rebuilt from a short list of fields (Harden), answers are bounded,
+// redirects are not followed, and of a request only a few words are kept (Pending); the one that is
+// judged is read anew. What a cluster says in an error is never repeated.
+//
+// Nothing in a workload cluster is trusted to select a Machine: that is package owner's work.
+package fleet
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
+)
+
+// Key is the unit of work: one node of one cluster.
+type Key struct {
+	Cluster client.ObjectKey
+	Node    string
+}
+
+// Fleet is the set of workload clusters that are followed. Make one with New.
+type Fleet struct {
+	options Options
+
+	mu       sync.Mutex
+	clusters map[client.ObjectKey]*connection
+	running  sync.WaitGroup
+}
+
+// Options are what a Fleet needs. All fields are required.
+type Options struct {
+	// Secrets reads kubeconfig Secrets live: no Secret is ever cached.
+	Secrets client.Reader
+	// Changed is called when a node has a new request to judge, or no longer has one. It must not
+	// block.
+	Changed func(Key)
+	// Report is called when a cluster cannot be followed (a *reason.Problem), on every try, and with
+	// nil when it is followed again.
+	Report func(client.ObjectKey, error)
+	// UserAgent in requests to workload clusters.
+	UserAgent string
+	Log       logr.Logger
+}
+
+// New makes a Fleet that follows nothing yet.
+func New(options Options) *Fleet {
+	return &Fleet{options: options, clusters: map[client.ObjectKey]*connection{}}
+}
+
+// Follow starts to follow a cluster, until the context ends or Forget is called. Following one that
+// is followed already changes nothing.
+func (f *Fleet) Follow(ctx context.Context, cluster client.ObjectKey) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.clusters[cluster] != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(ctx)
+	c := &connection{
+		cluster: cluster,
+		secrets: f.options.Secrets,
+		agent:   f.options.UserAgent,
+		log:     f.options.Log.WithValues("cluster", cluster),
+		report:  func(err error) { f.options.Report(cluster, err) },
+		store:   newStore(func(node string) { f.options.Changed(Key{Cluster: cluster, Node: node}) }),
+		stop:    stop,
+	}
+	f.clusters[cluster] = c
+	f.running.Go(func() { c.run(ctx) })
+}
+
+// Forget stops following a cluster.
+func (f *Fleet) Forget(cluster client.ObjectKey) {
+	f.mu.Lock()
+	c := f.clusters[cluster]
+	delete(f.clusters, cluster)
+	f.mu.Unlock()
+	if c != nil {
+		c.stop()
+	}
+}
+
+// Wait returns when no cluster is followed any more; the contexts given to Follow must have ended.
+func (f *Fleet) Wait() { f.running.Wait() }
+
+// Pending returns the node's newest request, and false when there is none to decide.
+func (f *Fleet) Pending(key Key) (Pending, bool) {
+	c := f.connection(key.Cluster)
+	if c == nil {
+		return Pending{}, false
+	}
+	return c.store.pending(key.Node)
+}
+
+// Clusters returns the clusters that are followed, in no particular order.
+func (f *Fleet) Clusters() []client.ObjectKey {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Collect(maps.Keys(f.clusters))
+}
+
+func (f *Fleet) connection(cluster client.ObjectKey) *connection {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.clusters[cluster]
+}
+
+func (f *Fleet) connectionOf(cluster client.ObjectKey) (*connection, error) {
+	if c := f.connection(cluster); c != nil {
+		return c, nil
+	}
+	return nil, reason.New(reason.RequestGone, "the cluster is no longer followed")
+}

@@ -1,0 +1,139 @@
+package openstack
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
+
+	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
+)
+
+const (
+	// maxClients bounds the cache. A credential that falls out costs one more token.
+	maxClients = 10_000
+	// reauthBefore a token expires a new one is asked for, so that no call runs into the expiry.
+	reauthBefore = 2 * time.Minute
+)
+
+// session is an authenticated view of one project in one region.
+type session struct {
+	compute *gophercloud.ServiceClient
+	network *gophercloud.ServiceClient
+	// project is the token's. A server of another project is not this cluster's (A22).
+	project string
+	region  string
+}
+
+// sessionKey is everything that a session depends on. A changed Secret has another
+// resourceVersion, so the session of the old content is never used again (A21). The server asked
+// for is no part of it.
+type sessionKey struct {
+	secret          types.UID
+	resourceVersion string
+	cloud, region   string
+}
+
+// clientCache keeps sessions: tokens and endpoints, never an answer about a machine.
+type clientCache struct {
+	userAgent string
+	entries   *lru.Cache
+	mu        sync.Mutex
+}
+
+// entry is one cached session. Its lock is a channel, so that waiting for another's
+// authentication ends with the context.
+type entry struct {
+	lock    chan struct{}
+	session *session
+}
+
+func newClientCache(userAgent string) *clientCache {
+	return &clientCache{userAgent: userAgent, entries: lru.New(maxClients)}
+}
+
+// get returns the session for a Secret's content, authenticating if there is none yet.
+func (c *clientCache) get(ctx context.Context, secret *corev1.Secret, ref identityRef) (*session, error) {
+	e := c.entry(sessionKey{secret: secret.UID, resourceVersion: secret.ResourceVersion, cloud: ref.cloud, region: ref.region})
+	select {
+	case e.lock <- struct{}{}:
+		defer func() { <-e.lock }()
+	case <-ctx.Done():
+		return nil, problem(callToken, ctx.Err())
+	}
+	if e.session != nil {
+		return e.session, nil
+	}
+	s, err := c.authenticate(ctx, secret, ref)
+	if err != nil {
+		return nil, err
+	}
+	e.session = s
+	return s, nil
+}
+
+func (c *clientCache) entry(key sessionKey) *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if found, ok := c.entries.Get(key); ok {
+		return found.(*entry)
+	}
+	e := &entry{lock: make(chan struct{}, 1)}
+	c.entries.Add(key, e)
+	return e
+}
+
+func (c *clientCache) authenticate(ctx context.Context, secret *corev1.Secret, ref identityRef) (*session, error) {
+	data, ok := secret.Data[keyClouds]
+	if !ok {
+		return nil, reason.New(reason.CredentialMissing, "Secret %s has no key %s", secret.Name, keyClouds)
+	}
+	credential, err := parseCredential(data, ref.cloud, ref.region)
+	if err != nil {
+		return nil, err
+	}
+	pool, err := roots(secret)
+	if err != nil {
+		return nil, err
+	}
+	provider, err := openstack.NewClient(credential.auth.IdentityEndpoint)
+	if err != nil {
+		return nil, invalid("auth_url cannot be used")
+	}
+	provider.HTTPClient = httpClient(pool)
+	provider.UserAgent.Prepend(c.userAgent)
+	provider.ReauthBeforeTokenExpiration = reauthBefore
+	if err := openstack.AuthenticateV3(ctx, provider, &credential.auth, gophercloud.EndpointOpts{}); err != nil {
+		return nil, problem(callToken, err)
+	}
+	s := &session{region: credential.region}
+	if s.project, err = project(provider); err != nil {
+		return nil, err
+	}
+	endpoints := gophercloud.EndpointOpts{Region: credential.region, Availability: credential.availability}
+	if s.compute, err = openstack.NewComputeV2(provider, endpoints); err != nil {
+		return nil, problem(callCatalog, err)
+	}
+	if s.network, err = openstack.NewNetworkV2(provider, endpoints); err != nil {
+		return nil, problem(callCatalog, err)
+	}
+	return s, nil
+}
+
+func project(provider *gophercloud.ProviderClient) (string, error) {
+	result, ok := provider.GetAuthResult().(tokens.CreateResult)
+	if !ok {
+		return "", reason.New(reason.CloudAnswerInvalid, "%s: the answer cannot be understood", callToken)
+	}
+	project, err := result.ExtractProject()
+	if err != nil || project == nil || project.ID == "" {
+		return "", reason.New(reason.CredentialInvalid, "the token is not for a project")
+	}
+	return project.ID, nil
+}

@@ -1,0 +1,75 @@
+package openstack
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// maxBody bounds one answer: a server is a few KiB, a page of ports some hundred.
+	maxBody = 8 << 20
+	// callTimeout bounds one call, body included. Endpoint discovery in gophercloud knows no context,
+	// so this is the only thing that ends it.
+	callTimeout = 15 * time.Second
+)
+
+var (
+	errInsecure = errors.New("a URL that is not https")
+	errTooLarge = errors.New("the answer is too large")
+	errRedirect = errors.New("redirects are not followed")
+)
+
+// httpClient makes the client for one credential. A cloud may be a tenant's own invention, so no
+// redirect is followed, nothing but https is spoken, whatever the catalog says, and answers are
+// bounded (A15, A17). The operator's HTTPS_PROXY applies.
+func httpClient(roots *x509.CertPool) http.Client {
+	transport := &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		TLSClientConfig:       &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout:   callTimeout,
+		ResponseHeaderTimeout: callTimeout,
+		IdleConnTimeout:       time.Minute,
+		MaxIdleConnsPerHost:   2,
+		ForceAttemptHTTP2:     true,
+	}
+	return http.Client{
+		Transport:     guarded{transport},
+		Timeout:       callTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
+	}
+}
+
+type guarded struct{ transport *http.Transport }
+
+func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" {
+		return nil, errInsecure
+	}
+	response, err := g.transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &boundedBody{ReadCloser: response.Body, left: maxBody}
+	return response, nil
+}
+
+// CloseIdleConnections lets http.Client close them.
+func (g guarded) CloseIdleConnections() { g.transport.CloseIdleConnections() }
+
+// boundedBody fails, rather than ends, after the bound: half an answer must not look like a whole.
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.left -= int64(n); b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
