@@ -141,8 +141,11 @@ func best(addr netip.Addr, holdings []Holding) (Holding, bool) {
 }
 
 // same compares addresses as the signer writes them: IPv4-mapped IPv6 is the IPv4 address, and
-// nothing else equals something else (A07). An address with a zone equals none.
-func same(a, b netip.Addr) bool { return a.Unmap() == b.Unmap() }
+// nothing else equals something else (A07). An address with a zone, and one that was never set,
+// equals none.
+func same(a, b netip.Addr) bool {
+	return a.IsValid() && a.Zone() == "" && b.Zone() == "" && a.Unmap() == b.Unmap()
+}
 
 func rank(h Holding) int {
 	switch {
