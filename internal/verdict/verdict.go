@@ -111,7 +111,7 @@ func judgeAddress(addr netip.Addr, owner Owner, evidence Evidence) Finding {
 	}
 	if !held.Provisioned {
 		for _, cidr := range owner.ClusterRanges {
-			if cidr.Contains(addr) {
+			if contains(cidr, addr) {
 				return Finding{Reason: reason.AddressInClusterRange, Detail: cidr.String()}
 			}
 		}
@@ -145,6 +145,15 @@ func best(addr netip.Addr, holdings []Holding) (Holding, bool) {
 // equals none.
 func same(a, b netip.Addr) bool {
 	return a.IsValid() && a.Zone() == "" && b.Zone() == "" && a.Unmap() == b.Unmap()
+}
+
+// contains tells whether a range holds an address, both compared as in same: netip takes a range
+// that is written as IPv4-mapped IPv6 for one that holds no IPv4 address.
+func contains(cidr netip.Prefix, addr netip.Addr) bool {
+	if cidr.Addr().Is4In6() {
+		cidr = netip.PrefixFrom(cidr.Addr().Unmap(), max(cidr.Bits()-96, 0))
+	}
+	return cidr.Contains(addr.Unmap())
 }
 
 func rank(h Holding) int {
