@@ -126,7 +126,8 @@ func judgeAddress(addr netip.Addr, owner Owner, evidence Evidence) Finding {
 	return Finding{Reason: reason.Approved}
 }
 
-// best picks the holding that proves most: an address may be on several ports of one machine.
+// best picks the holding that proves most: an address may be on several ports of one machine, and
+// the answer must not depend on the order in which a cloud lists them.
 func best(addr netip.Addr, holdings []Holding) (Holding, bool) {
 	var found []Holding
 	for _, h := range holdings {
@@ -159,8 +160,12 @@ func contains(cidr netip.Prefix, addr netip.Addr) bool {
 func rank(h Holding) int {
 	switch {
 	case h.Inactive != "":
-		return 2
+		return 4
+	case !h.Provisioned && h.Kind != Floating:
+		return 3
 	case !h.Provisioned:
+		return 2
+	case h.Kind != Floating:
 		return 1
 	default:
 		return 0
