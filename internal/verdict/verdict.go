@@ -53,7 +53,8 @@ func (a Approval) Covers(uid types.UID, resourceVersion string) bool {
 
 // Approval returns the permission to approve, and false when the verdict is another.
 func (v Verdict) Approval() (Approval, bool) {
-	return v.approval, v.Reason == reason.Approved && v.approval.uid != ""
+	a := v.approval
+	return a, v.Reason == reason.Approved && a.Covers(a.uid, a.resourceVersion)
 }
 
 // Judge compares what a request asks for with what its machine owns. It approves a subset, never
