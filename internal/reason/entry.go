@@ -41,7 +41,7 @@ var entries = map[Reason]Entry{
 	PEMInvalid:        {Refuse, true, "spec.request is not exactly one PEM block of type CERTIFICATE REQUEST", "no kubelet sends this; look what runs on the node"},
 	RequestUnparsable: {Refuse, true, "the PKCS#10 request does not parse", "no kubelet sends this; look what runs on the node"},
 	SignatureInvalid:  {Refuse, true, "the request is not signed by its own key", "no kubelet sends this; look what runs on the node"},
-	KeyNotAllowed:     {Refuse, true, "the key is not ECDSA P-256, P-384 or P-521, RSA of 2048 to 8192 bits, or Ed25519", "no kubelet sends this; look what runs on the node"},
+	KeyNotAllowed:     {Refuse, true, "the key is not ECDSA P-256, P-384 or P-521, RSA of 2048 to 16384 bits, or Ed25519", "no kubelet sends this; look what runs on the node"},
 	SubjectMismatch:   {Refuse, true, "the subject is not exactly CN = the user who asked and O = system:nodes", "no kubelet sends this; look what runs on the node"},
 	SANMissing:        {Refuse, true, "the request names no DNS name and no address", "check the node's addresses in its status"},
 	SANKindNotAllowed: {Refuse, true, "the request holds subject alternative names other than DNS names and IP addresses", "no kubelet sends this; look what runs on the node"},

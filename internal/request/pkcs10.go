@@ -115,7 +115,7 @@ func checkSubject(csr *x509.CertificateRequest, user string) error {
 			case attribute.Type.Equal(oidOrganization):
 				organizations = append(organizations, attribute.Value)
 			default:
-				return reason.New(reason.SubjectMismatch, "the subject has an attribute %s besides CN and O", attribute.Type)
+				return reason.New(reason.SubjectMismatch, "the subject has an attribute %s besides CN and O", reason.Quote(attribute.Type.String()))
 			}
 		}
 	}

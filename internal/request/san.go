@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
 )
 
@@ -61,7 +59,7 @@ func dnsNames(csr *x509.CertificateRequest) ([]string, error) {
 	var names []string
 	for _, asked := range csr.DNSNames {
 		name := strings.ToLower(asked)
-		if len(validation.IsDNS1123Subdomain(name)) != 0 {
+		if !isDNS1123(name) {
 			return nil, reason.New(reason.DNSNameInvalid, "DNS name %s", reason.Quote(asked))
 		}
 		if _, err := netip.ParseAddr(name); err == nil {

@@ -53,7 +53,8 @@ func (a Approval) Covers(uid types.UID, resourceVersion string) bool {
 
 // Approval returns the permission to approve, and false when the verdict is another.
 func (v Verdict) Approval() (Approval, bool) {
-	return v.approval, v.Reason == reason.Approved && v.approval.uid != ""
+	a := v.approval
+	return a, v.Reason == reason.Approved && a.Covers(a.uid, a.resourceVersion)
 }
 
 // Judge compares what a request asks for with what its machine owns. It approves a subset, never
@@ -111,7 +112,7 @@ func judgeAddress(addr netip.Addr, owner Owner, evidence Evidence) Finding {
 	}
 	if !held.Provisioned {
 		for _, cidr := range owner.ClusterRanges {
-			if cidr.Contains(addr) {
+			if contains(cidr, addr) {
 				return Finding{Reason: reason.AddressInClusterRange, Detail: cidr.String()}
 			}
 		}
@@ -126,7 +127,8 @@ func judgeAddress(addr netip.Addr, owner Owner, evidence Evidence) Finding {
 	return Finding{Reason: reason.Approved}
 }
 
-// best picks the holding that proves most: an address may be on several ports of one machine.
+// best picks the holding that proves most: an address may be on several ports of one machine, and
+// the answer must not depend on the order in which a cloud lists them.
 func best(addr netip.Addr, holdings []Holding) (Holding, bool) {
 	var found []Holding
 	for _, h := range holdings {
@@ -141,14 +143,30 @@ func best(addr netip.Addr, holdings []Holding) (Holding, bool) {
 }
 
 // same compares addresses as the signer writes them: IPv4-mapped IPv6 is the IPv4 address, and
-// nothing else equals something else (A07). An address with a zone equals none.
-func same(a, b netip.Addr) bool { return a.Unmap() == b.Unmap() }
+// nothing else equals something else (A07). An address with a zone, and one that was never set,
+// equals none.
+func same(a, b netip.Addr) bool {
+	return a.IsValid() && a.Zone() == "" && b.Zone() == "" && a.Unmap() == b.Unmap()
+}
+
+// contains tells whether a range holds an address, both compared as in same: netip takes a range
+// that is written as IPv4-mapped IPv6 for one that holds no IPv4 address.
+func contains(cidr netip.Prefix, addr netip.Addr) bool {
+	if cidr.Addr().Is4In6() {
+		cidr = netip.PrefixFrom(cidr.Addr().Unmap(), max(cidr.Bits()-96, 0))
+	}
+	return cidr.Contains(addr.Unmap())
+}
 
 func rank(h Holding) int {
 	switch {
 	case h.Inactive != "":
-		return 2
+		return 4
+	case !h.Provisioned && h.Kind != Floating:
+		return 3
 	case !h.Provisioned:
+		return 2
+	case h.Kind != Floating:
 		return 1
 	default:
 		return 0
