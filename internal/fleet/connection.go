@@ -10,6 +10,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,6 +23,8 @@ const (
 	// A cluster that cannot be followed is tried again after minBackoff, doubling to maxBackoff.
 	minBackoff = time.Second
 	maxBackoff = 5 * time.Minute
+	// steady is how long a cluster must have been followed for its next failure to count as the first.
+	steady = time.Minute
 )
 
 // connection follows one workload cluster.
@@ -54,8 +57,10 @@ func (c *connection) run(ctx context.Context) {
 	defer c.close()
 	backoff := minBackoff
 	for ctx.Err() == nil {
+		start := time.Now()
 		followed, err := c.once(ctx)
-		if followed {
+		// A cluster that can be listed but not watched must not be listed every second.
+		if followed && time.Since(start) > steady {
 			backoff = minBackoff
 		}
 		if err == nil || ctx.Err() != nil {
@@ -142,7 +147,7 @@ func (c *connection) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
 // close drops the session and its idle connections.
 func (c *connection) close() {
 	if s := c.current.Swap(nil); s != nil {
-		s.http.CloseIdleConnections()
+		utilnet.CloseIdleConnectionsFor(s.http.Transport)
 	}
 }
 

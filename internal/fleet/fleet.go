@@ -11,8 +11,6 @@ package fleet
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 
 	"github.com/go-logr/logr"
@@ -30,6 +28,8 @@ type Key struct {
 // Fleet is the set of workload clusters that are followed. Make one with New.
 type Fleet struct {
 	options Options
+	ctx     context.Context
+	stop    context.CancelFunc
 
 	mu       sync.Mutex
 	clusters map[client.ObjectKey]*connection
@@ -53,18 +53,19 @@ type Options struct {
 
 // New makes a Fleet that follows nothing yet.
 func New(options Options) *Fleet {
-	return &Fleet{options: options, clusters: map[client.ObjectKey]*connection{}}
+	ctx, stop := context.WithCancel(context.Background())
+	return &Fleet{options: options, ctx: ctx, stop: stop, clusters: map[client.ObjectKey]*connection{}}
 }
 
-// Follow starts to follow a cluster, until the context ends or Forget is called. Following one that
-// is followed already changes nothing.
-func (f *Fleet) Follow(ctx context.Context, cluster client.ObjectKey) {
+// Follow starts to follow a cluster, until Forget is called or the Fleet stops. Following one that is
+// followed already changes nothing.
+func (f *Fleet) Follow(cluster client.ObjectKey) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.clusters[cluster] != nil {
+	if f.clusters[cluster] != nil || f.ctx.Err() != nil {
 		return
 	}
-	ctx, stop := context.WithCancel(ctx)
+	ctx, stop := context.WithCancel(f.ctx)
 	c := &connection{
 		cluster: cluster,
 		secrets: f.options.Secrets,
@@ -89,8 +90,14 @@ func (f *Fleet) Forget(cluster client.ObjectKey) {
 	}
 }
 
-// Wait returns when no cluster is followed any more; the contexts given to Follow must have ended.
-func (f *Fleet) Wait() { f.running.Wait() }
+// Start waits for the context to end and then stops following every cluster. It makes a Fleet a
+// manager's runnable.
+func (f *Fleet) Start(ctx context.Context) error {
+	<-ctx.Done()
+	f.stop()
+	f.running.Wait()
+	return nil
+}
 
 // Pending returns the node's newest request, and false when there is none to decide.
 func (f *Fleet) Pending(key Key) (Pending, bool) {
@@ -99,13 +106,6 @@ func (f *Fleet) Pending(key Key) (Pending, bool) {
 		return Pending{}, false
 	}
 	return c.store.pending(key.Node)
-}
-
-// Clusters returns the clusters that are followed, in no particular order.
-func (f *Fleet) Clusters() []client.ObjectKey {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return slices.Collect(maps.Keys(f.clusters))
 }
 
 func (f *Fleet) connection(cluster client.ObjectKey) *connection {

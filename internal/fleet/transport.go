@@ -38,6 +38,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	// client-go would wait as long as the server says, inside one call. How long to wait is decided
+	// here (connection.run) and by the approver.
+	response.Header.Del("Retry-After")
 	switch {
 	case r.URL.Query().Get("watch") != "":
 		response.Body = &boundedBody{ReadCloser: response.Body, most: maxObjectBody, lines: true}
@@ -48,6 +51,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return response, nil
 }
+
+// WrappedRoundTripper lets client-go find the transport, to close its idle connections.
+func (b bounded) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper }
 
 // errTooLarge is what reading more than the bound returns.
 type errTooLarge struct{ most int64 }
