@@ -21,7 +21,7 @@ var notHostname = regexp.MustCompile(`[^\w.-]+`)
 func Forms(infraName string, domains []string) []string {
 	var forms []string
 	add := func(name string) {
-		if name != "" && !slices.Contains(forms, name) {
+		if !slices.Contains(forms, name) {
 			forms = append(forms, name)
 		}
 	}
@@ -31,6 +31,9 @@ func Forms(infraName string, domains []string) []string {
 		hostname(strings.NewReplacer(" ", "-", "_", "-", ".", "-"), name),
 		hostname(strings.NewReplacer(" ", "-", "_", "-"), name),
 	} {
+		if form == "" {
+			continue
+		}
 		add(form)
 		for _, domain := range domains {
 			add(form + "." + strings.ToLower(domain))

@@ -1,0 +1,123 @@
+// Package stage puts the whole play on: a management cluster, workload clusters with nodes, a cloud
+// with their servers, and the approver as a process of its own. The demo and the end-to-end tests
+// use it. It takes the role of Cluster API and of its OpenStack provider: whatever they would write
+// about a server, it writes from the same simulator that the approver asks.
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+
+	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/test/bed"
+	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/test/openstack/simulator"
+)
+
+// Namespace holds all Clusters, as Magnum does it.
+const Namespace = "magnum-system"
+
+// Stage is a management cluster and a cloud. Make one with New.
+type Stage struct {
+	Bed        *bed.Bed
+	Cloud      *simulator.Simulator
+	Management *bed.Management
+}
+
+// New starts the bed, the management cluster and the cloud.
+func New(ctx context.Context, options bed.Options) (_ *Stage, err error) {
+	s := &Stage{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	if s.Bed, err = bed.New(ctx, options); err != nil {
+		return nil, err
+	}
+	if s.Cloud, err = simulator.New(simulator.Config{}); err != nil {
+		return nil, err
+	}
+	s.Management, err = s.Bed.Management(ctx)
+	return s, err
+}
+
+// Close ends everything.
+func (s *Stage) Close() error {
+	if s.Cloud != nil {
+		s.Cloud.Close()
+	}
+	if s.Bed == nil {
+		return nil
+	}
+	return s.Bed.Close()
+}
+
+// Cluster is a workload cluster with everything that the management cluster and the cloud know of it.
+type Cluster struct {
+	Name     string
+	Object   *clusterv1.Cluster
+	Workload *bed.Workload
+	Project  *simulator.Project
+	// Credential is the one that the approver asks the cloud with.
+	Credential *simulator.Credential
+
+	stage *Stage
+}
+
+// AddCluster starts a workload cluster and tells the management cluster about it.
+func (s *Stage) AddCluster(ctx context.Context, spec bed.WorkloadSpec) (*Cluster, error) {
+	workload, err := s.Bed.Workload(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Name: spec.Name, Workload: workload, Project: s.Cloud.AddProject(spec.Name), stage: s}
+	c.Credential = c.Project.AddApplicationCredential(spec.Name)
+	c.Object, err = s.Management.AddCluster(ctx, bed.ClusterSpec{
+		Namespace: Namespace, Name: spec.Name,
+		Kubeconfig: workload.Kubeconfig,
+		Credential: bed.Credential{Name: c.SecretName(), CloudName: "default"},
+		CloudsYAML: []byte(c.Credential.CloudsYAML()),
+		CACert:     s.Cloud.CAPEM(),
+	})
+	return c, err
+}
+
+// SecretName is the name of the Secret with the cluster's clouds.yaml, as Magnum calls it.
+func (c *Cluster) SecretName() string { return c.Name + "-cloud-config" }
+
+// Machine is a server in the cloud with its Machine in the management cluster.
+type Machine struct {
+	*bed.Machine
+	Server simulator.Server
+	Port   simulator.Port
+	// Address is the fixed one, on the port that the provider made.
+	Address netip.Addr
+}
+
+// AddMachine boots a server in the cloud and writes what Cluster API and its provider would. The
+// changes are made to what is written about it, not to the server.
+func (c *Cluster) AddMachine(ctx context.Context, name string, changes ...func(*bed.MachineSpec)) (*Machine, error) {
+	m := &Machine{Server: c.Project.AddServer(name), Address: c.stage.Bed.NewAddress()}
+	m.Port = c.Project.AddPort(m.Server.ID, m.Address.String())
+	spec := bed.MachineSpec{
+		Namespace: Namespace, Cluster: c.Name, Name: name,
+		InstanceID: m.Server.ID, Ports: []string{m.Port.ID},
+		Addresses: []clusterv1.MachineAddress{{Type: clusterv1.MachineInternalIP, Address: m.Address.String()}},
+	}
+	for _, change := range changes {
+		change(&spec)
+	}
+	var err error
+	if m.Machine, err = c.stage.Management.AddMachine(ctx, spec); err != nil {
+		return nil, fmt.Errorf("machine %s: %w", name, err)
+	}
+	return m, nil
+}
+
+// StartNode starts the kubelet of a machine, with the machine's name and fixed address.
+func (c *Cluster) StartNode(ctx context.Context, m *Machine) (*bed.Node, error) {
+	return c.Workload.StartNode(ctx, bed.NodeSpec{Name: m.Server.Name, Addresses: []netip.Addr{m.Address}})
+}
