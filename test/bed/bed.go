@@ -40,7 +40,7 @@ type Bed struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
-	built  func() error // provides the links in bin, once
+	built  func(context.Context) error // provides the links in bin, once
 	subnet netip.Prefix
 	bridge func(context.Context) error // makes the bridge, once
 
@@ -68,7 +68,7 @@ func New(ctx context.Context, options Options) (*Bed, error) {
 		b.options.Dir = b.tmp
 	}
 	subnet, err := freeSubnet(ctx)
-	for _, dir := range []string{b.bin, b.logs()} {
+	for _, dir := range []string{b.bin, b.Logs()} {
 		err = errors.Join(err, os.MkdirAll(dir, 0o755))
 	}
 	if err != nil {
@@ -76,7 +76,7 @@ func New(ctx context.Context, options Options) (*Bed, error) {
 	}
 	b.subnet = subnet
 	b.last = b.gateway()
-	b.built = sync.OnceValue(b.linkParts)
+	b.built = onceSuccess(b.linkParts)
 	b.bridge = onceSuccess(b.makeBridge)
 	b.ctx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() { _ = b.Close() })
@@ -134,7 +134,8 @@ func (b *Bed) NewAddress() netip.Addr {
 // gateway is the bridge's own address, the first of the subnet.
 func (b *Bed) gateway() netip.Addr { return b.subnet.Addr().Next() }
 
-func (b *Bed) logs() string { return filepath.Join(b.options.Dir, "logs") }
+// Logs is the folder of the processes' logs: CLUSTER-PART.log and CLUSTER-NODE-PART.log.
+func (b *Bed) Logs() string { return filepath.Join(b.options.Dir, "logs") }
 
 func (b *Bed) logf(format string, args ...any) { b.options.Log(fmt.Sprintf(format, args...)) }
 

@@ -2,6 +2,8 @@ package bed
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -112,6 +114,17 @@ func TestManagement(t *testing.T) {
 	if ref := machine.Server.Object["spec"].(map[string]any)["identityRef"]; ref == nil {
 		t.Error("the OpenStackServer has not got the cluster's credential")
 	}
+	// An outage keeps the data.
+	m.StopAPIServer()
+	if err := m.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err == nil {
+		t.Error("a stopped API server answers")
+	}
+	if err := m.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Client.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Error(err)
+	}
 	// RBAC applies to everybody else.
 	nobody, err := m.As("somebody")
 	if err != nil {
@@ -151,7 +164,7 @@ func testNodes(t *testing.T, b *Bed) {
 	}
 	for i := range 2 {
 		begin := time.Now()
-		node, err := w.StartNode(ctx, NodeSpec{Name: "c1-node-" + strconv.Itoa(i)})
+		node, err := w.StartNode(ctx, NodeSpec{Name: "c1-node-" + strconv.Itoa(i), KubeletArgs: []string{"--cloud-provider=external"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +185,33 @@ func testNodes(t *testing.T, b *Bed) {
 		}
 		approveAndReach(t, w, node, request)
 	}
+	testNewAddress(t, w)
 	testDishonest(t, w)
+}
+
+// testNewAddress shows that a kubelet asks anew when the cloud gives its node one more address.
+func testNewAddress(t *testing.T, w *Workload) {
+	ctx := t.Context()
+	addresses, err := w.NodeAddresses(ctx, "c1-node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses = append(addresses, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "203.0.113.7"})
+	if err := w.SetAddresses(ctx, "c1-node-1", addresses); err != nil {
+		t.Fatal(err)
+	}
+	request, err := w.WaitRequest(ctx, "c1-node-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(request.Spec.Request)
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(parsed.IPAddresses) != 2 || !slices.Equal(parsed.DNSNames, []string{"c1-node-1"}) {
+		t.Errorf("the request is for %v and %v", parsed.IPAddresses, parsed.DNSNames)
+	}
 }
 
 func approveAndReach(t *testing.T, w *Workload, node *Node, request *certificatesv1.CertificateSigningRequest) {

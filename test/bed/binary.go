@@ -2,6 +2,7 @@ package bed
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"time"
 )
 
 // BinaryVariable names the environment variable that holds the path of a finished Kubernetes
@@ -23,7 +25,7 @@ var parts = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubel
 
 // Binary returns the path of the Kubernetes binary, and builds it when there is none. A build
 // takes up to 20 minutes; its progress goes to stderr.
-func Binary() (string, error) {
+func Binary(ctx context.Context) (string, error) {
 	if path := os.Getenv(BinaryVariable); path != "" {
 		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("%s: %w", BinaryVariable, err)
@@ -36,7 +38,8 @@ func Binary() (string, error) {
 	}
 	script := filepath.Join(dir, "..", "kubernetes", "build.sh")
 	var path bytes.Buffer
-	cmd := exec.Command("sh", script)
+	cmd := exec.CommandContext(ctx, "sh", script)
+	cmd.WaitDelay = 5 * time.Second
 	cmd.Stdout, cmd.Stderr = &path, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s: %w (%s names a finished binary instead)", script, err, BinaryVariable)
@@ -45,13 +48,13 @@ func Binary() (string, error) {
 }
 
 // linkParts makes a link for each part in the bed's bin folder.
-func (b *Bed) linkParts() error {
-	path, err := Binary()
+func (b *Bed) linkParts(ctx context.Context) error {
+	path, err := Binary(ctx)
 	if err != nil {
 		return err
 	}
 	for _, part := range parts {
-		if err := os.Symlink(path, filepath.Join(b.bin, part)); err != nil {
+		if err := os.Symlink(path, filepath.Join(b.bin, part)); err != nil && !os.IsExist(err) {
 			return err
 		}
 	}
@@ -59,18 +62,18 @@ func (b *Bed) linkParts() error {
 }
 
 // part returns the path of a part of Kubernetes.
-func (b *Bed) part(name string) (string, error) {
-	if err := b.built(); err != nil {
+func (b *Bed) part(ctx context.Context, name string) (string, error) {
+	if err := b.built(ctx); err != nil {
 		return "", err
 	}
 	return filepath.Join(b.bin, name), nil
 }
 
 // managementPart returns the path of etcd or kube-apiserver for a management cluster.
-func (b *Bed) managementPart(name string) (string, error) {
+func (b *Bed) managementPart(ctx context.Context, name string) (string, error) {
 	assets := os.Getenv(assetsVariable)
 	if assets == "" {
-		return b.part(name)
+		return b.part(ctx, name)
 	}
 	path := filepath.Join(assets, name)
 	if _, err := os.Stat(path); err != nil {

@@ -34,7 +34,7 @@ networking:
 // makePKI has kubeadm make the cluster's keys, certificates and kubeconfigs, and reads the
 // administrator's. The API server will listen on host:port.
 func (w *Workload) makePKI(ctx context.Context, host string, port int) error {
-	kubeadm, err := w.bed.part("kubeadm")
+	kubeadm, err := w.bed.part(ctx, "kubeadm")
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (w *Workload) makePKI(ctx context.Context, host string, port int) error {
 	if err := tool(ctx, kubeadm, "init", "phase", "certs", "all", "--config", config); err != nil {
 		return err
 	}
-	for _, name := range []string{"super-admin", "admin", "controller-manager"} {
+	for _, name := range []string{"super-admin", "controller-manager"} {
 		if err := tool(ctx, kubeadm, "init", "phase", "kubeconfig", name, "--config", config, "--kubeconfig-dir", w.dir()); err != nil {
 			return err
 		}
@@ -84,22 +84,24 @@ func setServer(path, url string) error {
 	return clientcmd.WriteToFile(*kubeconfig, path)
 }
 
-// bindAdmins makes the two bindings that kubeadm makes: for admin.conf, and for the API server when
-// it calls a kubelet.
-func (w *Workload) bindAdmins(ctx context.Context) error {
-	for _, binding := range []rbacv1.ClusterRoleBinding{
-		{
-			ObjectMeta: metav1.ObjectMeta{Name: "kubeadm:cluster-admins"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "kubeadm:cluster-admins"}},
-		},
-		{
-			ObjectMeta: metav1.ObjectMeta{Name: "kube-apiserver-kubelet-client"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "system:kubelet-api-admin"},
-			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "kube-apiserver-kubelet-client"}},
-		},
-	} {
-		if _, err := w.Clientset.RbacV1().ClusterRoleBindings().Create(ctx, &binding, metav1.CreateOptions{}); err != nil {
+// bindings are those that kubeadm makes: for administrators, for the API server when it calls a
+// kubelet, and for the automatic approval of kubelets' *client* certificates.
+var bindings = []struct{ role, kind, subject string }{
+	{"cluster-admin", rbacv1.GroupKind, "kubeadm:cluster-admins"},
+	{"system:kubelet-api-admin", rbacv1.UserKind, "kube-apiserver-kubelet-client"},
+	{"system:node-bootstrapper", rbacv1.GroupKind, "system:bootstrappers:kubeadm:default-node-token"},
+	{"system:certificates.k8s.io:certificatesigningrequests:nodeclient", rbacv1.GroupKind, "system:bootstrappers:kubeadm:default-node-token"},
+	{"system:certificates.k8s.io:certificatesigningrequests:selfnodeclient", rbacv1.GroupKind, "system:nodes"},
+}
+
+func (w *Workload) createBindings(ctx context.Context) error {
+	for _, b := range bindings {
+		binding := &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "bed:" + b.role},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: b.role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: b.kind, Name: b.subject}},
+		}
+		if _, err := w.Clientset.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}

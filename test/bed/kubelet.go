@@ -28,8 +28,7 @@ type realKubelet struct {
 // with it, the fixed paths that it writes lie in the node's own folder, and so do the kernel
 // settings that it would change for the whole machine. Arguments: the folder, the network
 // namespace, the kubelet and its arguments.
-const kubeletScript = `
-dir=$1 netns=$2; shift 2
+const kubeletScript = `dir=$1 netns=$2; shift 2
 for setting in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
 	[ -e /proc/sys/$setting ] || continue
 	copy=$dir/$(basename $setting)
@@ -72,7 +71,7 @@ func (w *Workload) newRealKubelet(ctx context.Context, n *Node, spec NodeSpec, k
 	if err != nil {
 		return nil, err
 	}
-	for name, data := range map[string][]byte{"kubelet.yaml": configYAML, "kubelet.conf": kubeconfig} {
+	for name, data := range map[string][]byte{"kubelet.yaml": configYAML, "kubelet.conf": kubeconfig, "enter.sh": []byte(kubeletScript)} {
 		if err := os.WriteFile(filepath.Join(k.dir, name), data, 0o600); err != nil {
 			return nil, err
 		}
@@ -98,7 +97,7 @@ func (k *realKubelet) start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	args := append([]string{"--mount", "--propagation", "private", "sh", "-ec", kubeletScript, "sh",
+	args := append([]string{"--mount", "--propagation", "private", "sh", "-e", filepath.Join(k.dir, "enter.sh"),
 		k.dir, k.netns, filepath.Join(k.bed.bin, "kubelet")}, k.args...)
 	k.kubelet, err = k.bed.start(k.name+"-kubelet", "unshare", args...)
 	return err

@@ -28,8 +28,8 @@ type Management struct {
 	Client client.WithWatch
 }
 
-// Management starts a management cluster and returns when its types are served. The arguments
-// are added to kube-apiserver's.
+// Management starts the bed's management cluster, once, and returns when its types are served. The
+// arguments are added to kube-apiserver's.
 func (b *Bed) Management(ctx context.Context, apiServerArgs ...string) (_ *Management, err error) {
 	begin := time.Now()
 	b.logf("management cluster: starting etcd and kube-apiserver")
@@ -57,11 +57,11 @@ func (b *Bed) Management(ctx context.Context, apiServerArgs ...string) (_ *Manag
 }
 
 func (m *Management) start(ctx context.Context, apiServerArgs []string) error {
-	etcd, err := m.bed.managementPart("etcd")
+	etcd, err := m.bed.managementPart(ctx, "etcd")
 	if err != nil {
 		return err
 	}
-	apiserver, err := m.bed.managementPart("kube-apiserver")
+	apiserver, err := m.bed.managementPart(ctx, "kube-apiserver")
 	if err != nil {
 		return err
 	}

@@ -70,31 +70,47 @@ func (w *Workload) StartNode(ctx context.Context, spec NodeSpec) (_ *Node, err e
 		addresses = []netip.Addr{w.bed.NewAddress()}
 	}
 	n := &Node{Name: spec.Name, Addresses: addresses, cluster: w}
-	kubeconfig, err := w.KubeconfigAs("system:node:"+spec.Name, "system:nodes")
-	if err != nil {
+	if err := w.addNode(n); err != nil {
 		return nil, err
 	}
-	if n.Config, err = configOf(kubeconfig); err != nil {
+	if err := w.setUpNode(ctx, n, spec); err != nil {
 		return nil, err
-	}
-	if w.RealKubelets {
-		n.kubelet, err = w.newRealKubelet(ctx, n, spec, kubeconfig)
-	} else {
-		n.kubelet, err = w.newPlayedKubelet(n)
-	}
-	if err != nil {
-		return nil, err
-	}
-	w.nodesMu.Lock()
-	taken := w.nodes[n.Name] != nil
-	if !taken {
-		w.nodes[n.Name] = n
-	}
-	w.nodesMu.Unlock()
-	if taken {
-		return nil, errors.New("the cluster has a node of this name")
 	}
 	return n, n.Start(ctx)
+}
+
+// addNode makes Stop know the node.
+func (w *Workload) addNode(n *Node) error {
+	w.nodesMu.Lock()
+	defer w.nodesMu.Unlock()
+	if w.nodes[n.Name] != nil {
+		return errors.New("the cluster has a node of this name")
+	}
+	w.nodes[n.Name] = n
+	return nil
+}
+
+// setUpNode gives the node its credentials and its kubelet, which does not run yet.
+func (w *Workload) setUpNode(ctx context.Context, n *Node, spec NodeSpec) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kubeconfig, err := w.KubeconfigAs("system:node:"+spec.Name, "system:nodes")
+	if err != nil {
+		return err
+	}
+	if n.Config, err = configOf(kubeconfig); err != nil {
+		return err
+	}
+	var k kubelet
+	if w.RealKubelets {
+		k, err = w.newRealKubelet(ctx, n, spec, kubeconfig)
+	} else {
+		k, err = w.newPlayedKubelet(n)
+	}
+	if err == nil {
+		n.kubelet = k
+	}
+	return err
 }
 
 // Start starts a stopped node again, with its key and certificate if it had one.
@@ -117,7 +133,9 @@ func (n *Node) Start(ctx context.Context) error {
 func (n *Node) Stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.kubelet.stop()
+	if n.kubelet != nil {
+		n.kubelet.stop()
+	}
 }
 
 // NodeAddresses returns the addresses in the Node's status: what its kubelet asks a certificate for.

@@ -44,7 +44,7 @@ func (w *Workload) newPlayedKubelet(n *Node) (kubelet, error) {
 	pool.AddCert(w.authority.cert)
 	return &playedKubelet{
 		node: n, clientset: clientset, clientCAs: pool,
-		log: filepath.Join(w.bed.logs(), w.name+"-"+n.Name+"-kubelet.log"),
+		log: filepath.Join(w.bed.Logs(), w.name+"-"+n.Name+"-kubelet.log"),
 	}, nil
 }
 

@@ -27,7 +27,7 @@ type process struct {
 
 // start runs a program with its output appended to logs/<name>.log.
 func (b *Bed) start(name, path string, args ...string) (*process, error) {
-	p := &process{bed: b, name: name, log: filepath.Join(b.logs(), name+".log"), done: make(chan struct{})}
+	p := &process{bed: b, name: name, log: filepath.Join(b.Logs(), name+".log"), done: make(chan struct{})}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, err
