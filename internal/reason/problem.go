@@ -31,7 +31,7 @@ func (e *Problem) Error() string {
 // given reason stands in for it and its text is dropped.
 func Of(err error, otherwise Reason) *Problem {
 	var e *Problem
-	if errors.As(err, &e) {
+	if errors.As(err, &e) && e != nil {
 		return e
 	}
 	return &Problem{Reason: otherwise}

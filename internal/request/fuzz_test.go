@@ -32,7 +32,6 @@ func FuzzParse(f *testing.F) {
 		requesttest.New("n1", requesttest.Key(fixedKey)),
 		requesttest.New("n1.example.org", requesttest.Key(fixedKey), requesttest.IP("::ffff:10.0.0.5", "2001:db8::5", "10.0.0.6")),
 		requesttest.New("n1", requesttest.Key(fixedKey), requesttest.DNS("N1", "*")),
-		requesttest.New("n1"),
 		pemOf("\n" + string(requesttest.New("n1", requesttest.Key(fixedKey)).Spec.Request) + "\r\n"),
 		pemOf("-----BEGIN CERTIFICATE REQUEST-----\n-----END CERTIFICATE REQUEST-----\n"),
 	} {

@@ -170,7 +170,6 @@ func TestNode(t *testing.T) {
 		{"E06 groups are not looked at", groups(), "n1", passes},
 		{"E03 signer", signer("example.com/x"), "", reason.OtherSigner},
 		{"E04 user", user("system:serviceaccount:x:y"), "", reason.NotANode},
-		{"E60 denied", condition(certificatesv1.CertificateDenied), "", reason.AlreadyDecided},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			node, err := request.Node(c.csr)
