@@ -271,6 +271,22 @@ func TestErrorSchedule(t *testing.T) {
 	}
 }
 
+// Another missing fact is progress and is looked at soon; the minute until it is told goes on.
+func TestProgressIsJudgedSoon(t *testing.T) {
+	w := newWorld()
+	for _, r := range []reason.Reason{reason.NoMachine, reason.NoMachine, reason.NoMachine, reason.InfrastructureMissing} {
+		w.ownerErr = reason.New(r, "")
+		after := w.reconcile(t)
+		if r == reason.InfrastructureMissing && after > 18*time.Second {
+			t.Errorf("judged again after %s, expected 15s ±20 %%", after)
+		}
+		w.clock.SetTime(w.clock.Now().Add(25 * time.Second))
+	}
+	if len(w.events) != 1 || w.events[0].reason != string(reason.InfrastructureMissing) {
+		t.Errorf("events %+v", w.events)
+	}
+}
+
 func TestWaitIsToldAfterAMinute(t *testing.T) {
 	w := newWorld()
 	w.ownerErr = reason.New(reason.ProviderIDMissing, "")

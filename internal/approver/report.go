@@ -116,7 +116,7 @@ func (r *reporter) unfollowed(ctx context.Context, cluster runtime.Object, name 
 }
 
 // update remembers a decision. It tells whether it is another than before, whether an Event is due,
-// and how often the same kind of outcome was reached in a row.
+// and how often it was reached in a row.
 func (r *reporter) update(key fleet.Key, request types.UID, why reason.Reason, text string) (changed, event bool, attempts int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,9 +131,13 @@ func (r *reporter) update(key fleet.Key, request types.UID, why reason.Reason, t
 	if !sameText {
 		last.event = time.Time{}
 	}
-	// A fact that is still missing, or an answer, is the same state in other words.
-	if last.reason.Outcome() != why.Outcome() {
+	switch {
+	case last.reason.Outcome() != why.Outcome():
 		last.since, last.attempts = now, 0
+	case last.reason != why && why.Outcome() != reason.Error:
+		// Another fact is missing or wrong than before, so something moves: look again soon. A fault
+		// may change its face with every try, so it does not count as progress.
+		last.attempts = 0
 	}
 	last.request, last.reason, last.text = request, why, text
 	attempts = last.attempts

@@ -31,6 +31,8 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// The tests wait for others nearly all their time.
+	_ = flag.Set("test.parallel", "32")
 	if testing.Short() {
 		fmt.Println("skipped: the end-to-end tests need real control planes (go test without -short)")
 		return

@@ -51,7 +51,7 @@ func approved(t *testing.T, csr *certificatesv1.CertificateSigningRequest) {
 // refused waits for the Event and sees that the request is pending without any condition.
 func refused(t *testing.T, csr *certificatesv1.CertificateSigningRequest, about client.Object, why reason.Reason, words ...string) {
 	t.Helper()
-	note, err := theStage.WaitEvent(t.Context(), about, string(why), 2*time.Minute)
+	note, err := theStage.WaitEvent(t.Context(), about, string(why), 3*time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,10 +129,17 @@ func TestVerdicts(t *testing.T) {
 			m := machine(t, "a30")
 			port := cluster.Project.AddPort(m.Server.ID, "10.67.0.9", func(p *simulator.Port) { p.Status = "DOWN" })
 			csr := ask(t, "a30", bed.RequestSpec{IPs: addrs("10.67.0.9")})
-			// That may pass by itself, so the Event comes after a minute.
-			refused(t, csr, m.Machine.Machine, reason.PortNotActive, "DOWN")
+			if err := approver.WaitLog(t.Context(), cluster.Name, "a30", string(reason.PortNotActive), soon); err != nil {
+				t.Fatal(err)
+			}
 			theStage.Cloud.UpdatePort(port.ID, func(p *simulator.Port) { p.Status = "ACTIVE" })
-			if err := cluster.WaitApproved(t.Context(), csr.Name, 4*time.Minute); err != nil {
+			// A change of the Machine has its node's request judged again at once.
+			changed := m.Machine.Machine.DeepCopy()
+			changed.Annotations = map[string]string{"changed": "yes"}
+			if err := theStage.Management.Client.Patch(t.Context(), changed, client.MergeFrom(m.Machine.Machine)); err != nil {
+				t.Fatal(err)
+			}
+			if err := cluster.WaitApproved(t.Context(), csr.Name, 10*time.Second); err != nil {
 				t.Error(err)
 			}
 		},

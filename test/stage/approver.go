@@ -2,6 +2,7 @@ package stage
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -102,4 +103,26 @@ func (a *Approver) Decisions(ctx context.Context, reason string) (int, error) {
 		}
 	}
 	return 0, fmt.Errorf("no csr_approver_decisions_total for reason %s", reason)
+}
+
+// WaitLog waits until the approver, which must run with --logging-format=json, has logged a reason
+// for a node of a cluster; an empty node stands for the cluster itself.
+func (a *Approver) WaitLog(ctx context.Context, cluster, node, reason string, limit time.Duration) error {
+	return poll(ctx, limit, func() error {
+		log, err := os.ReadFile(a.Log())
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(log)) {
+			var entry struct {
+				Reason, Node string
+				Cluster      struct{ Name string }
+			}
+			// The log also holds text that is not JSON, the command line for one.
+			if json.Unmarshal([]byte(line), &entry) == nil && entry.Reason == reason && entry.Node == node && entry.Cluster.Name == cluster {
+				return nil
+			}
+		}
+		return fmt.Errorf("the approver's log has no reason %s for cluster %s, node %q", reason, cluster, node)
+	})
 }
