@@ -17,16 +17,6 @@ import (
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
 )
 
-const (
-	// reread is how often the kubeconfig is read again although nothing failed.
-	reread = time.Hour
-	// A cluster that cannot be followed is tried again after minBackoff, doubling to maxBackoff.
-	minBackoff = time.Second
-	maxBackoff = 5 * time.Minute
-	// steady is how long a cluster must have been followed for its next failure to count as the first.
-	steady = time.Minute
-)
-
 // connection follows one workload cluster.
 type connection struct {
 	cluster client.ObjectKey
@@ -36,6 +26,7 @@ type connection struct {
 	// report takes what keeps the cluster from being followed, and nil when it is followed again.
 	report func(error)
 	store  *store
+	limits limits
 	stop   context.CancelFunc
 
 	// current is nil while there is no usable kubeconfig.
@@ -55,13 +46,13 @@ type session struct {
 // every failure, a rejected credential and a TLS failure among them, and hourly.
 func (c *connection) run(ctx context.Context) {
 	defer c.close()
-	backoff := minBackoff
+	backoff := c.limits.minBackoff
 	for ctx.Err() == nil {
 		start := time.Now()
 		followed, err := c.once(ctx)
 		// A cluster that can be listed but not watched must not be listed every second.
-		if followed && time.Since(start) > steady {
-			backoff = minBackoff
+		if followed && time.Since(start) > c.limits.steady {
+			backoff = c.limits.minBackoff
 		}
 		if err == nil || ctx.Err() != nil {
 			continue
@@ -71,7 +62,7 @@ func (c *connection) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-time.After(jitter(backoff)):
 		}
-		backoff = min(2*backoff, maxBackoff)
+		backoff = min(2*backoff, c.limits.maxBackoff)
 	}
 }
 
@@ -81,14 +72,14 @@ func (c *connection) once(ctx context.Context) (followed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, reread)
+	ctx, cancel := context.WithTimeout(ctx, c.limits.reread)
 	defer cancel()
 	s.renew = cancel
 	c.current.Store(s)
-	err = follow(ctx, s.requests, c.store, func() {
+	err = feed{client: s.requests, store: c.store, limits: c.limits, listed: func() {
 		followed = true
 		c.report(nil)
-	})
+	}}.follow(ctx)
 	if ctx.Err() != nil {
 		return followed, nil
 	}

@@ -28,6 +28,7 @@ type Key struct {
 // Fleet is the set of workload clusters that are followed. Make one with New.
 type Fleet struct {
 	options Options
+	limits  limits
 	ctx     context.Context
 	stop    context.CancelFunc
 
@@ -54,7 +55,7 @@ type Options struct {
 // New makes a Fleet that follows nothing yet.
 func New(options Options) *Fleet {
 	ctx, stop := context.WithCancel(context.Background())
-	return &Fleet{options: options, ctx: ctx, stop: stop, clusters: map[client.ObjectKey]*connection{}}
+	return &Fleet{options: options, limits: defaultLimits, ctx: ctx, stop: stop, clusters: map[client.ObjectKey]*connection{}}
 }
 
 // Follow starts to follow a cluster, until Forget is called or the Fleet stops. Following one that is
@@ -73,6 +74,7 @@ func (f *Fleet) Follow(cluster client.ObjectKey) {
 		log:     f.options.Log.WithValues("cluster", cluster),
 		report:  func(err error) { f.options.Report(cluster, err) },
 		store:   newStore(func(node string) { f.options.Changed(Key{Cluster: cluster, Node: node}) }),
+		limits:  f.limits,
 		stop:    stop,
 	}
 	f.clusters[cluster] = c

@@ -13,15 +13,8 @@ import (
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 )
 
-const (
-	pageSize    = 100
-	pageTimeout = 30 * time.Second
-	// minWatch to 2*minWatch is how long a watch is asked to last; the server's default is the same.
-	minWatch = 5 * time.Minute
-	// hasty is how long a watch must last at least to be taken up again at once. A server that ends
-	// each watch right away must not be asked in a loop.
-	hasty = time.Second
-)
+// pageSize is how many requests are asked for at a time.
+const pageSize = 100
 
 // onlyServing asks the API server for the signer's requests alone: a cluster may hold 50,000 others (E53).
 var onlyServing = "spec.signerName=" + certificatesv1.KubeletServingSignerName
@@ -31,30 +24,39 @@ var (
 	errEndless     = errors.New("the list has too many pages")
 )
 
+// feed fills a store with what one workload cluster says.
+type feed struct {
+	client certificatesclient.CertificateSigningRequestInterface
+	store  *store
+	limits limits
+	// listed is called after the first list.
+	listed func()
+}
+
 // follow lists a cluster's requests into the store and watches them until the context ends or
-// something fails. It calls listed after the list.
+// something fails.
 //
 // It is a loop of our own and not a client-go Reflector, because a Reflector collects whole lists
 // before the store sees an object, retries refused connections inside, with a delay that starts
 // anew every two minutes, and logs what the API server said.
-func follow(ctx context.Context, client certificatesclient.CertificateSigningRequestInterface, s *store, listed func()) error {
-	version, err := list(ctx, client, s)
+func (f feed) follow(ctx context.Context) error {
+	version, err := f.list(ctx)
 	if err != nil {
 		return err
 	}
-	listed()
+	f.listed()
 	for ctx.Err() == nil {
 		start := time.Now()
-		version, err = watchFrom(ctx, client, version, s)
+		version, err = f.watch(ctx, version)
 		switch {
 		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 			// The server no longer has the changes since then: list again.
-			if version, err = list(ctx, client, s); err != nil {
+			if version, err = f.list(ctx); err != nil {
 				return err
 			}
 		case err != nil:
 			return err
-		case time.Since(start) < hasty && ctx.Err() == nil:
+		case time.Since(start) < f.limits.hasty && ctx.Err() == nil:
 			return errEndedAtOnce
 		}
 	}
@@ -63,11 +65,11 @@ func follow(ctx context.Context, client certificatesclient.CertificateSigningReq
 
 // list reads all pages and gives the store the stripped result. A page that is too large to read is
 // asked for again one object at a time.
-func list(ctx context.Context, client certificatesclient.CertificateSigningRequestInterface, s *store) (version string, err error) {
+func (f feed) list(ctx context.Context) (version string, err error) {
 	var all []Pending
 	options := metav1.ListOptions{FieldSelector: onlyServing, Limit: pageSize}
-	for page := 0; page < maxKept; page++ {
-		got, err := listPage(ctx, client, options)
+	for page := 0; page < f.limits.pages; page++ {
+		got, err := f.page(ctx, options)
 		if tooLarge := (errTooLarge{}); errors.As(err, &tooLarge) && options.Limit > 1 {
 			options.Limit = 1
 			continue
@@ -81,7 +83,7 @@ func list(ctx context.Context, client certificatesclient.CertificateSigningReque
 			}
 		}
 		if got.Continue == "" {
-			s.replace(all)
+			f.store.replace(all)
 			return got.ResourceVersion, nil
 		}
 		options.Continue = got.Continue
@@ -89,17 +91,17 @@ func list(ctx context.Context, client certificatesclient.CertificateSigningReque
 	return "", errEndless
 }
 
-func listPage(ctx context.Context, client certificatesclient.CertificateSigningRequestInterface, options metav1.ListOptions) (*certificatesv1.CertificateSigningRequestList, error) {
-	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
+func (f feed) page(ctx context.Context, options metav1.ListOptions) (*certificatesv1.CertificateSigningRequestList, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.limits.answer)
 	defer cancel()
-	return client.List(ctx, options)
+	return f.client.List(ctx, options)
 }
 
-// watchFrom feeds the store until the watch ends, and returns the version to go on from. A watch
+// watch feeds the store until the watch ends, and returns the version to go on from. A watch
 // that ends in its own time is no error.
-func watchFrom(ctx context.Context, client certificatesclient.CertificateSigningRequestInterface, version string, s *store) (string, error) {
-	seconds := int64((minWatch + rand.N(minWatch)).Seconds())
-	w, err := client.Watch(ctx, metav1.ListOptions{
+func (f feed) watch(ctx context.Context, version string) (string, error) {
+	seconds := int64((f.limits.watch + rand.N(f.limits.watch)).Seconds())
+	w, err := f.client.Watch(ctx, metav1.ListOptions{
 		FieldSelector: onlyServing, ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 	if err != nil {
@@ -118,10 +120,10 @@ func watchFrom(ctx context.Context, client certificatesclient.CertificateSigning
 		switch event.Type {
 		case watch.Added, watch.Modified:
 			if p, ours := strip(csr); ours {
-				s.set(p)
+				f.store.set(p)
 			}
 		case watch.Deleted:
-			s.remove(csr.Name)
+			f.store.remove(csr.Name)
 		}
 	}
 	return version, nil
