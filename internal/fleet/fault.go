@@ -41,7 +41,7 @@ func unavailable(err error) *reason.Problem {
 		text = "the connection was refused"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		text = "no answer in time"
-	case errors.Is(err, errEndedAtOnce), errors.Is(err, errEndless):
+	case errors.Is(err, errEndedAtOnce), errors.Is(err, errEndless), errors.Is(err, errExpired):
 		text = err.Error()
 	case apierrors.IsInternalError(err), apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err):
 		text = "it answered with an error of its own"

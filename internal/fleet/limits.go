@@ -8,7 +8,8 @@ type limits struct {
 	reread time.Duration
 	// A cluster that cannot be followed is tried again after minBackoff, doubling to maxBackoff.
 	minBackoff, maxBackoff time.Duration
-	// steady is how long a cluster must have been followed for its next failure to count as the first.
+	// steady is how long a cluster must have been followed for its next failure to count as the first,
+	// and how old a list must be to be replaced at once when the watch cannot go on from it.
 	steady time.Duration
 	// answer is how long a page of a list may take.
 	answer time.Duration

@@ -22,6 +22,7 @@ var onlyServing = "spec.signerName=" + certificatesv1.KubeletServingSignerName
 var (
 	errEndedAtOnce = errors.New("the watch ended at once")
 	errEndless     = errors.New("the list has too many pages")
+	errExpired     = errors.New("its watch cannot go on from its list")
 )
 
 // feed fills a store with what one workload cluster says.
@@ -40,6 +41,7 @@ type feed struct {
 // before the store sees an object, retries refused connections inside, with a delay that starts
 // anew every two minutes, and logs what the API server said.
 func (f feed) follow(ctx context.Context) error {
+	listed := time.Now()
 	version, err := f.list(ctx)
 	if err != nil {
 		return err
@@ -48,9 +50,14 @@ func (f feed) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		start := time.Now()
 		version, err = f.watch(ctx, version)
+		expired := apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 		switch {
-		case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
+		case expired && time.Since(listed) < f.limits.steady:
+			// A list that is expired at once must not be asked for in a loop either.
+			return errExpired
+		case expired:
 			// The server no longer has the changes since then: list again.
+			listed = time.Now()
 			if version, err = f.list(ctx); err != nil {
 				return err
 			}
