@@ -76,9 +76,11 @@ func (c *connection) once(ctx context.Context) (followed bool, err error) {
 	defer cancel()
 	s.renew = cancel
 	c.current.Store(s)
-	err = feed{client: s.requests, store: c.store, limits: c.limits, listed: func() {
+	err = feed{client: s.requests, store: c.store, limits: c.limits, followed: func() {
+		if !followed {
+			c.report(nil)
+		}
 		followed = true
-		c.report(nil)
 	}}.follow(ctx)
 	if ctx.Err() != nil {
 		return followed, nil

@@ -30,8 +30,9 @@ type feed struct {
 	client certificatesclient.CertificateSigningRequestInterface
 	store  *store
 	limits limits
-	// listed is called after the first list.
-	listed func()
+	// followed is called whenever a watch has lasted long enough to be one. A list alone does not
+	// count: a cluster that cannot be watched would be reported lost and found in turns.
+	followed func()
 }
 
 // follow lists a cluster's requests into the store and watches them until the context ends or
@@ -46,7 +47,6 @@ func (f feed) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.listed()
 	for ctx.Err() == nil {
 		start := time.Now()
 		version, err = f.watch(ctx, version)
@@ -115,23 +115,33 @@ func (f feed) watch(ctx context.Context, version string) (string, error) {
 		return version, err
 	}
 	defer w.Stop()
-	for event := range w.ResultChan() {
-		if event.Type == watch.Error {
-			return version, apierrors.FromObject(event.Object)
-		}
-		csr, ok := event.Object.(*certificatesv1.CertificateSigningRequest)
-		if !ok {
-			continue
-		}
-		version = csr.ResourceVersion
-		switch event.Type {
-		case watch.Added, watch.Modified:
-			if p, ours := strip(csr); ours {
-				f.store.set(p)
+	lasted := time.After(f.limits.hasty)
+	for {
+		select {
+		case <-lasted:
+			f.followed()
+		case event, open := <-w.ResultChan():
+			if !open {
+				return version, nil
 			}
-		case watch.Deleted:
-			f.store.remove(csr.Name)
+			if event.Type == watch.Error {
+				return version, apierrors.FromObject(event.Object)
+			}
+			if csr, ok := event.Object.(*certificatesv1.CertificateSigningRequest); ok {
+				version = csr.ResourceVersion
+				f.take(event.Type, csr)
+			}
 		}
 	}
-	return version, nil
+}
+
+func (f feed) take(what watch.EventType, csr *certificatesv1.CertificateSigningRequest) {
+	switch what {
+	case watch.Added, watch.Modified:
+		if p, ours := strip(csr); ours {
+			f.store.set(p)
+		}
+	case watch.Deleted:
+		f.store.remove(csr.Name)
+	}
 }
