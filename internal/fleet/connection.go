@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
@@ -108,6 +109,8 @@ func (c *connection) connect(ctx context.Context) (*session, error) {
 	config.UserAgent = c.agent
 	// The approver's own queue paces requests; a second limit would only hide which one waits.
 	config.QPS = -1
+	// client-go would log each Warning header as it stands.
+	config.WarningHandler = rest.NoWarnings{}
 	httpClient, err := httpClient(config)
 	if err != nil {
 		c.close()
