@@ -50,11 +50,16 @@ func newStore(changed func(node string)) *store {
 	}
 }
 
+// maxText bounds what is kept of a request's name, UID and resourceVersion together. Real ones have
+// at most 253, 36 and 20 bytes.
+const maxText = 512
+
 // strip keeps what the store needs of a request, and false for what is no node's request to this
 // signer: a cluster may send whatever it likes.
 func strip(csr *certificatesv1.CertificateSigningRequest) (Pending, bool) {
 	node, err := request.Node(csr)
-	if err != nil {
+	if err != nil || csr.Name == "" || csr.UID == "" ||
+		len(csr.Name)+len(csr.UID)+len(csr.ResourceVersion) > maxText {
 		return Pending{}, false
 	}
 	return Pending{
