@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -107,6 +108,8 @@ func (f feed) page(ctx context.Context, options metav1.ListOptions) (*certificat
 // watch feeds the store until the watch ends, and returns the version to go on from. A watch
 // that ends in its own time is no error.
 func (f feed) watch(ctx context.Context, version string) (string, error) {
+	sent := &meter{}
+	ctx = context.WithValue(ctx, meterKey{}, sent)
 	seconds := int64((f.limits.watch + rand.N(f.limits.watch)).Seconds())
 	w, err := f.client.Watch(ctx, metav1.ListOptions{
 		FieldSelector: onlyServing, ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
@@ -125,8 +128,9 @@ func (f feed) watch(ctx context.Context, version string) (string, error) {
 				return version, nil
 			}
 			if event.Type == watch.Error {
-				return version, apierrors.FromObject(event.Object)
+				return version, cmp.Or(sent.exceeded(), apierrors.FromObject(event.Object))
 			}
+			sent.next()
 			if csr, ok := event.Object.(*certificatesv1.CertificateSigningRequest); ok {
 				version = csr.ResourceVersion
 				f.take(event.Type, csr)
