@@ -11,7 +11,7 @@ type limits struct {
 	// steady is how long a cluster must have been followed for its next failure to count as the first,
 	// and how old a list must be to be replaced at once when the watch cannot go on from it.
 	steady time.Duration
-	// answer is how long a page of a list may take.
+	// answer is how long a page of a list may take, and the beginning and the end of a watch.
 	answer time.Duration
 	// watch to twice watch is how long a watch is asked to last.
 	watch time.Duration

@@ -109,22 +109,31 @@ func (f feed) page(ctx context.Context, options metav1.ListOptions) (*certificat
 // that ends in its own time is no error.
 func (f feed) watch(ctx context.Context, version string) (string, error) {
 	sent := &meter{}
-	ctx = context.WithValue(ctx, meterKey{}, sent)
-	seconds := int64((f.limits.watch + rand.N(f.limits.watch)).Seconds())
+	ctx, cancel := context.WithCancel(context.WithValue(ctx, meterKey{}, sent))
+	defer cancel()
+	// Nothing else ends a watch that the server does not begin, or does not end.
+	deadline := time.AfterFunc(f.limits.answer, cancel)
+	defer deadline.Stop()
+	lasting := f.limits.watch + rand.N(f.limits.watch)
+	seconds := int64(lasting.Seconds())
 	w, err := f.client.Watch(ctx, metav1.ListOptions{
 		FieldSelector: onlyServing, ResourceVersion: version, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	})
 	if err != nil {
+		if !deadline.Stop() {
+			err = context.DeadlineExceeded
+		}
 		return version, err
 	}
 	defer w.Stop()
+	deadline.Reset(lasting + f.limits.answer)
 	lasted := time.After(f.limits.hasty)
 	for {
 		select {
 		case <-lasted:
 			f.followed()
 		case event, open := <-w.ResultChan():
-			if !open {
+			if !open || ctx.Err() != nil {
 				return version, nil
 			}
 			if event.Type == watch.Error {
