@@ -38,7 +38,6 @@ type store struct {
 	// is forgotten with its last request.
 	newest map[string]Pending
 	count  map[string]int
-	full   bool
 }
 
 func newStore(changed func(node string)) *store {
@@ -71,23 +70,26 @@ func strip(csr *certificatesv1.CertificateSigningRequest) (Pending, bool) {
 // set remembers a request, new or changed.
 func (s *store) set(p Pending) {
 	s.mu.Lock()
+	var before string
+	var lost bool
+	if s.requests[p.Name].node != p.node {
+		before, lost = s.removeLocked(p.Name)
+	}
 	notify := s.setLocked(p)
 	s.mu.Unlock()
+	if lost {
+		s.changed(before)
+	}
 	if notify {
 		s.changed(p.node)
 	}
 }
 
-// setLocked tells whether the node's newest request is another one now, or is decided now.
+// setLocked tells whether the node's newest request is another one now, or is decided now. The name
+// is not another node's.
 func (s *store) setLocked(p Pending) bool {
-	old, known := s.requests[p.Name]
-	if known && old.node != p.node {
-		s.removeLocked(p.Name)
-		known = false
-	}
-	if !known {
+	if _, known := s.requests[p.Name]; !known {
 		if len(s.requests) >= maxKept {
-			s.full = true
 			return false
 		}
 		s.count[p.node]++
@@ -129,23 +131,19 @@ func (s *store) removeLocked(name string) (node string, wasNewest bool) {
 	return p.node, s.newest[p.node].UID == p.UID
 }
 
-// replace takes a complete list. Nodes whose newest request is another one than before are reported.
-func (s *store) replace(all []Pending) {
+// replace takes all that another store keeps. Nodes whose newest request is another
+// one than before are reported.
+func (s *store) replace(listed *store) {
 	s.mu.Lock()
-	present := make(map[string]bool, len(all))
 	changed := map[string]bool{}
-	for _, p := range all {
-		present[p.Name] = true
-	}
-	for name := range s.requests {
-		if !present[name] {
+	for name, p := range s.requests {
+		if listed.requests[name].node != p.node {
 			if node, wasNewest := s.removeLocked(name); wasNewest {
 				changed[node] = true
 			}
 		}
 	}
-	s.full = false
-	for _, p := range all {
+	for _, p := range listed.requests {
 		if s.setLocked(p) {
 			changed[p.node] = true
 		}

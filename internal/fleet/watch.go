@@ -74,7 +74,7 @@ func (f feed) follow(ctx context.Context) error {
 // list reads all pages and gives the store the stripped result. A page that is too large to read is
 // asked for again one object at a time.
 func (f feed) list(ctx context.Context) (version string, err error) {
-	var all []Pending
+	listed := newStore(func(string) {})
 	options := metav1.ListOptions{FieldSelector: onlyServing, Limit: pageSize}
 	for page := 0; page < f.limits.pages; page++ {
 		got, err := f.page(ctx, options)
@@ -86,12 +86,12 @@ func (f feed) list(ctx context.Context) (version string, err error) {
 			return "", err
 		}
 		for i := range got.Items {
-			if p, ours := strip(&got.Items[i]); ours && len(all) < maxKept {
-				all = append(all, p)
+			if p, ours := strip(&got.Items[i]); ours {
+				listed.set(p)
 			}
 		}
 		if got.Continue == "" {
-			f.store.replace(all)
+			f.store.replace(listed)
 			return got.ResourceVersion, nil
 		}
 		options.Continue = got.Continue
