@@ -41,8 +41,8 @@ type Fleet struct {
 type Options struct {
 	// Secrets reads kubeconfig Secrets live: no Secret is ever cached.
 	Secrets client.Reader
-	// Changed is called when a node has a new request to judge, or no longer has one. It must not
-	// block.
+	// Changed is called when a node has another request to judge than before, or no longer has one.
+	// It must not block.
 	Changed func(Key)
 	// Report is called when a cluster cannot be followed (a *reason.Problem), on every try, and with
 	// nil when it is followed again.
