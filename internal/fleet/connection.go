@@ -55,10 +55,13 @@ func (c *connection) run(ctx context.Context) {
 		if followed && time.Since(start) > c.limits.steady {
 			backoff = c.limits.minBackoff
 		}
-		if err == nil || ctx.Err() != nil {
+		if ctx.Err() != nil || err == nil && time.Since(start) > c.limits.steady {
 			continue
 		}
-		c.report(err)
+		if err != nil {
+			c.report(err)
+		}
+		// A server that rejects and accepts a credential in turns must not be listed in a loop.
 		select {
 		case <-ctx.Done():
 		case <-time.After(jitter(backoff)):
