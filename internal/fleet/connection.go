@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -98,6 +99,9 @@ func (c *connection) once(ctx context.Context) (followed bool, err error) {
 func (c *connection) connect(ctx context.Context) (*session, error) {
 	secret, err := c.kubeconfig(ctx)
 	if err != nil {
+		if reason.Of(err, "").Reason == reason.KubeconfigMissing {
+			c.close()
+		}
 		return nil, err
 	}
 	old := c.current.Load()
@@ -136,7 +140,7 @@ func (c *connection) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
 	case apierrors.IsNotFound(err):
 		return nil, reason.New(reason.KubeconfigMissing, "Secret %s does not exist", name.Name)
 	case err != nil:
-		return nil, reason.New(reason.ManagementUnavailable, "reading Secret %s: %s", name.Name, apierrors.ReasonForError(err))
+		return nil, reason.New(reason.ManagementUnavailable, "reading Secret %s: %s", name.Name, cmp.Or(string(apierrors.ReasonForError(err)), "no answer"))
 	case len(secret.Data["value"]) == 0:
 		return nil, reason.New(reason.KubeconfigMissing, "Secret %s has no key value", name.Name)
 	}
