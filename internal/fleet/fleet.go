@@ -72,10 +72,14 @@ func (f *Fleet) Follow(cluster client.ObjectKey) {
 		secrets: f.options.Secrets,
 		agent:   f.options.UserAgent,
 		log:     f.options.Log.WithValues("cluster", cluster),
-		report:  func(err error) { f.options.Report(cluster, err) },
-		store:   newStore(func(node string) { f.options.Changed(Key{Cluster: cluster, Node: node}) }),
-		limits:  f.limits,
-		stop:    stop,
+		report: func(err error) {
+			if ctx.Err() == nil {
+				f.options.Report(cluster, err)
+			}
+		},
+		store:  newStore(func(node string) { f.options.Changed(Key{Cluster: cluster, Node: node}) }),
+		limits: f.limits,
+		stop:   stop,
 	}
 	f.clusters[cluster] = c
 	f.running.Go(func() { c.run(ctx) })
@@ -96,7 +100,9 @@ func (f *Fleet) Forget(cluster client.ObjectKey) {
 // manager's runnable.
 func (f *Fleet) Start(ctx context.Context) error {
 	<-ctx.Done()
+	f.mu.Lock()
 	f.stop()
+	f.mu.Unlock()
 	f.running.Wait()
 	return nil
 }
