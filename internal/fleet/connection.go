@@ -154,14 +154,15 @@ func (c *connection) close() {
 	}
 }
 
-// use calls the cluster, and has the kubeconfig read again when its credential is not accepted.
+// use calls the cluster, and has the kubeconfig read again when one of the two does not accept the
+// other's credential.
 func (c *connection) use(call func(certificatesclient.CertificateSigningRequestInterface) error) error {
 	s := c.current.Load()
 	if s == nil {
 		return reason.New(reason.ClusterUnavailable, "there is no connection to it now")
 	}
 	err := call(s.requests)
-	if apierrors.IsUnauthorized(err) {
+	if apierrors.IsUnauthorized(err) || untrusted(err) {
 		s.renew()
 	}
 	return err
