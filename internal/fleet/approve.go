@@ -24,7 +24,7 @@ func (f *Fleet) Get(ctx context.Context, cluster client.ObjectKey, p Pending) (*
 		return nil, err
 	}
 	var csr *certificatesv1.CertificateSigningRequest
-	err = c.use(func(requests certificatesclient.CertificateSigningRequestInterface) (err error) {
+	err = c.use(ctx, func(ctx context.Context, requests certificatesclient.CertificateSigningRequestInterface) (err error) {
 		csr, err = requests.Get(ctx, p.Name, metav1.GetOptions{})
 		return err
 	})
@@ -53,7 +53,7 @@ func (f *Fleet) Approve(ctx context.Context, cluster client.ObjectKey, csr *cert
 		Reason:  string(reason.Approved),
 		Message: "Every name and address belongs to the machine behind the node.",
 	})
-	return problem(c.use(func(requests certificatesclient.CertificateSigningRequestInterface) error {
+	return problem(c.use(ctx, func(ctx context.Context, requests certificatesclient.CertificateSigningRequestInterface) error {
 		_, err := requests.UpdateApproval(ctx, approved.Name, approved, metav1.UpdateOptions{})
 		return err
 	}))

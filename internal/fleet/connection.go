@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
@@ -77,7 +77,7 @@ func (c *connection) once(ctx context.Context) (followed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.limits.reread)
+	ctx, cancel := context.WithTimeout(quiet(ctx), c.limits.reread)
 	defer cancel()
 	s.renew = cancel
 	c.current.Store(s)
@@ -116,8 +116,6 @@ func (c *connection) connect(ctx context.Context) (*session, error) {
 	config.UserAgent = c.agent
 	// The approver's own queue paces requests; a second limit would only hide which one waits.
 	config.QPS = -1
-	// client-go would log each Warning header as it stands.
-	config.WarningHandler = rest.NoWarnings{}
 	httpClient, err := httpClient(config)
 	if err != nil {
 		c.close()
@@ -156,16 +154,22 @@ func (c *connection) close() {
 
 // use calls the cluster, and has the kubeconfig read again when one of the two does not accept the
 // other's credential.
-func (c *connection) use(call func(certificatesclient.CertificateSigningRequestInterface) error) error {
+func (c *connection) use(ctx context.Context, call func(context.Context, certificatesclient.CertificateSigningRequestInterface) error) error {
 	s := c.current.Load()
 	if s == nil {
 		return reason.New(reason.ClusterUnavailable, "there is no connection to it now")
 	}
-	err := call(s.requests)
+	err := call(quiet(ctx), s.requests)
 	if apierrors.IsUnauthorized(err) || untrusted(err) {
 		s.renew()
 	}
 	return err
+}
+
+// quiet keeps client-go from logging what it gets: each Warning header as it stands, and errors in
+// which an HTTP/2 server can put words.
+func quiet(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, logr.Discard())
 }
 
 // jitter spreads retries over ±20 %, so that a thousand clusters that failed together do not come
