@@ -43,11 +43,12 @@ const (
 // asked is one request that an API server got.
 type asked struct {
 	kind, path, authorization, agent string
-	query                            url.Values
-	body                             string
-	at                               time.Time
-	protocol                         int
-	client                           string
+	// media are the content types that are sent and asked for.
+	media    string
+	query    url.Values
+	body     string
+	protocol int
+	client   string
 }
 
 // apiServer speaks certificates.k8s.io/v1 over TLS and HTTP/2: honestly, except for the kinds of
@@ -187,7 +188,7 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		kind = kindApprove
 	}
 	a := asked{kind: kind, path: r.URL.Path, query: r.URL.Query(), authorization: r.Header.Get("Authorization"),
-		agent: r.UserAgent(), at: time.Now(), protocol: r.ProtoMajor}
+		agent: r.UserAgent(), media: r.Header.Get("Content-Type") + " " + r.Header.Get("Accept"), protocol: r.ProtoMajor}
 	if len(r.TLS.PeerCertificates) > 0 {
 		a.client = r.TLS.PeerCertificates[0].Subject.CommonName
 	}

@@ -28,10 +28,13 @@ func (f *Fleet) Get(ctx context.Context, cluster client.ObjectKey, p Pending) (*
 		csr, err = requests.Get(ctx, p.Name, metav1.GetOptions{})
 		return err
 	})
-	if err == nil && csr.UID != p.UID {
+	switch {
+	case err != nil:
+		return nil, problem(err)
+	case csr.UID != p.UID:
 		return nil, reason.New(reason.RequestGone, "another request has its name now")
 	}
-	return csr, problem(err)
+	return csr, nil
 }
 
 // Approve adds the condition Approved to exactly the version of the request that the approval was

@@ -11,6 +11,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/klog/v2"
@@ -114,6 +115,8 @@ func (c *connection) connect(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	config.UserAgent = c.agent
+	// The default is protobuf, in which the objects of an answer cannot be counted (bounded).
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	// The approver's own queue paces requests; a second limit would only hide which one waits.
 	config.QPS = -1
 	httpClient, err := httpClient(config)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -34,6 +36,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests wait nearly all their time
+		panic(err)
+	}
 	klog.SetLogger(logged.logger())
 	code := m.Run()
 	if before, _, found := strings.Cut(logged.String(), foreignWords); found {
@@ -282,3 +288,6 @@ func copyAtMost(w io.Writer, r io.Reader) (int64, error) {
 func contextAfter(r *http.Request, f func()) (stop func() bool) {
 	return context.AfterFunc(r.Context(), f)
 }
+
+// listen takes an address again that was free a moment ago.
+func listen(address string) (net.Listener, error) { return net.Listen("tcp", address) }

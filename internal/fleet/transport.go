@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
@@ -44,9 +45,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	// client-go would wait as long as the server says, inside one call. How long to wait is decided
 	// here (connection.run) and by the approver.
 	response.Header.Del("Retry-After")
-	// client-go would decode what the server calls it. Only JSON was asked for, and objects can be
-	// counted only in JSON.
-	response.Header.Set("Content-Type", "application/json")
+	// client-go would decode what the server calls it, but only JSON was asked for.
+	response.Header.Set("Content-Type", runtime.ContentTypeJSON)
 	m, watching := r.Context().Value(meterKey{}).(*meter)
 	if !watching {
 		m = &meter{}
