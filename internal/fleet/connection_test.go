@@ -19,8 +19,6 @@ import (
 // Whatever keeps a cluster from being followed is reported in our own words, and following goes on
 // when it is over.
 func TestFaults(t *testing.T) {
-	short := quick
-	short.answer = 200 * time.Millisecond
 	redirect := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Location", "https://127.0.0.1:1/"+foreignWords)
 		w.WriteHeader(http.StatusFound)
@@ -86,7 +84,11 @@ func TestFaults(t *testing.T) {
 			}
 			t.Run(c.name+" at "+kind, func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, short)
+				bounds := quick
+				if c.want == late {
+					bounds.answer = 200 * time.Millisecond
+				}
+				r := newRig(t, bounds)
 				r.server = newAPIServer(t)
 				r.server.put(serving("csr-1", "n1", 1))
 				r.server.answer(kind, c.answer)
@@ -100,7 +102,7 @@ func TestFaults(t *testing.T) {
 					r.wantReport("ClusterUnavailable: " + want)
 				}
 				r.server.answer(kind, nil)
-				eventually(t, "it is followed again", func() bool { return <-r.reports == nil })
+				r.awaitReport("")
 				r.wantPending("n1", "csr-1")
 			})
 		}
@@ -119,7 +121,7 @@ func TestUnreachable(t *testing.T) {
 		r.wantReport("ClusterUnavailable: its certificate is not valid for the kubeconfig's server and CA")
 		// E72: a CA that was renewed is found because the kubeconfig is read again.
 		r.secrets.set(home, good)
-		eventually(t, "it is followed", func() bool { return <-r.reports == nil })
+		r.awaitReport("")
 		if n := len(r.server.requests(kindList)); n != 1 {
 			t.Errorf("listed %d times", n)
 		}
@@ -153,7 +155,7 @@ func TestUnreachable(t *testing.T) {
 		r.server.Listener = listener
 		r.server.URL = ""
 		r.server.start(t)
-		eventually(t, "it is followed", func() bool { return <-r.reports == nil })
+		r.awaitReport("")
 	})
 	t.Run("a lost connection", func(t *testing.T) {
 		r := following(t, quick, serving("csr-1", "n1", 1))
@@ -286,10 +288,6 @@ func TestSecretWrong(t *testing.T) {
 		_, err := r.Get(context.Background(), home, pending)
 		return err == nil
 	}
-	reported := func(want string) {
-		t.Helper()
-		eventually(t, "report of "+want, func() bool { return textOf(<-r.reports) == want })
-	}
 	r.Follow(home)
 	missing := "KubeconfigMissing: Secret c1-kubeconfig does not exist"
 	r.wantReport(missing)
@@ -298,35 +296,35 @@ func TestSecretWrong(t *testing.T) {
 	wantError(t, err, "ClusterUnavailable: there is no connection to it now")
 
 	r.secrets.set(home, map[string][]byte{"other": []byte("x")})
-	reported("KubeconfigMissing: Secret c1-kubeconfig has no key value")
+	r.awaitReport("KubeconfigMissing: Secret c1-kubeconfig has no key value")
 	r.secrets.set(home, map[string][]byte{"value": []byte(foreignWords)})
-	reported("KubeconfigInvalid: it cannot be parsed as a kubeconfig")
+	r.awaitReport("KubeconfigInvalid: it cannot be parsed as a kubeconfig")
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	reported("")
+	r.awaitReport("")
 	r.wantPending("n1", "csr-1")
 	if !usable() {
 		t.Error("it cannot be asked")
 	}
 
 	r.secrets.fail(errors.New(foreignWords))
-	reported("ManagementUnavailable: reading Secret c1-kubeconfig: no answer")
+	r.awaitReport("ManagementUnavailable: reading Secret c1-kubeconfig: no answer")
 	if !usable() {
 		t.Error("a management cluster that is away takes the client away")
 	}
 	r.secrets.fail(nil)
-	reported("")
+	r.awaitReport("")
 
 	r.secrets.set(home, nil)
-	reported(missing)
+	r.awaitReport(missing)
 	if usable() {
 		t.Error("a deleted kubeconfig is still used")
 	}
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	reported("")
+	r.awaitReport("")
 	data := kubeconfigFor(r.server, "t1")
 	data["value"] = []byte(strings.Replace(string(data["value"]), "https:", "http:", 1))
 	r.secrets.set(home, data)
-	reported("KubeconfigInvalid: server is not of the form https://HOST:PORT")
+	r.awaitReport("KubeconfigInvalid: server is not of the form https://HOST:PORT")
 	if usable() {
 		t.Error("the kubeconfig before is still used")
 	}

@@ -262,6 +262,22 @@ func (r *rig) wantReport(want string) {
 	}
 }
 
+// awaitReport waits for a report, whatever comes before.
+func (r *rig) awaitReport(want string) {
+	r.t.Helper()
+	timeout := time.After(10 * time.Second)
+	for {
+		select {
+		case err := <-r.reports:
+			if textOf(err) == want {
+				return
+			}
+		case <-timeout:
+			r.t.Fatalf("%q is not reported", want)
+		}
+	}
+}
+
 // eventually waits for a condition that something else brings about.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
