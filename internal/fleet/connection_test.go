@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -231,6 +232,42 @@ func TestRejectedCredential(t *testing.T) {
 	r.wantReport("")
 }
 
+// E72: so does a certificate that a single call does not accept, while the watch lives on.
+func TestUntrustedCall(t *testing.T) {
+	r := newRig(t, quick)
+	before, after := newAuthority(t), newAuthority(t)
+	r.server = unstartedAPIServer(before)
+	var presented atomic.Pointer[tls.Config]
+	present := func(ca *authority) {
+		presented.Store(&tls.Config{Certificates: []tls.Certificate{ca.issue(t, "127.0.0.1")}})
+	}
+	present(before)
+	// With HTTP/1.1 each call beside the watch needs a connection of its own.
+	r.server.TLS = &tls.Config{
+		NextProtos:         []string{"http/1.1"},
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return presented.Load(), nil },
+	}
+	r.server.StartTLS()
+	t.Cleanup(r.server.shut)
+	csr := r.server.put(serving("csr-1", "n1", 1))
+	pending := Pending{Name: csr.Name, UID: csr.UID}
+	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
+	r.Follow(home)
+	r.wantReport("")
+	time.Sleep(2 * quick.steady)
+
+	present(after)
+	r.server.ca = after
+	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
+	_, err := r.Get(context.Background(), home, pending)
+	wantError(t, err, "ClusterUnavailable: its certificate is not valid for the kubeconfig's server and CA")
+	eventually(t, "the new CA is used", func() bool {
+		_, err := r.Get(context.Background(), home, pending)
+		return err == nil
+	})
+	r.wantReport("")
+}
+
 // A16: a server that accepts the credential for lists and rejects it for everything else.
 func TestRejectedInTurns(t *testing.T) {
 	r := following(t, quick, serving("csr-1", "n1", 1))
@@ -334,8 +371,12 @@ func TestSecretWrong(t *testing.T) {
 func TestWatchEnds(t *testing.T) {
 	short := quick
 	short.watch, short.answer = 300*time.Millisecond, 100*time.Millisecond
+	start := time.Now()
 	r := following(t, short, serving("csr-1", "n1", 1))
 	eventually(t, "three watches", func() bool { return len(r.server.requests(kindWatch)) >= 3 })
+	if took := time.Since(start); took < 2*short.watch {
+		t.Errorf("two watches took %s", took)
+	}
 	eventually(t, "one is open", func() bool { return r.server.watches() == 1 })
 	if n := len(r.server.requests(kindList)); n != 1 {
 		t.Errorf("listed %d times", n)
@@ -520,9 +561,12 @@ func TestFollowAndForget(t *testing.T) {
 }
 
 func TestJitter(t *testing.T) {
+	least, most := time.Hour, time.Duration(0)
 	for range 1000 {
-		if d := jitter(time.Second); d < 800*time.Millisecond || d >= 1200*time.Millisecond {
-			t.Fatalf("got %s", d)
-		}
+		d := jitter(time.Second)
+		least, most = min(least, d), max(most, d)
+	}
+	if least < 800*time.Millisecond || least > 900*time.Millisecond || most < 1100*time.Millisecond || most >= 1200*time.Millisecond {
+		t.Errorf("from %s to %s", least, most)
 	}
 }
