@@ -24,14 +24,17 @@ func (f *Fleet) Get(ctx context.Context, cluster client.ObjectKey, p Pending) (*
 		return nil, err
 	}
 	var csr *certificatesv1.CertificateSigningRequest
-	err = c.use(func(requests certificatesclient.CertificateSigningRequestInterface) (err error) {
+	err = c.use(ctx, func(ctx context.Context, requests certificatesclient.CertificateSigningRequestInterface) (err error) {
 		csr, err = requests.Get(ctx, p.Name, metav1.GetOptions{})
 		return err
 	})
-	if err == nil && csr.UID != p.UID {
+	switch {
+	case err != nil:
+		return nil, problem(err)
+	case csr.UID != p.UID:
 		return nil, reason.New(reason.RequestGone, "another request has its name now")
 	}
-	return csr, problem(err)
+	return csr, nil
 }
 
 // Approve adds the condition Approved to exactly the version of the request that the approval was
@@ -53,7 +56,7 @@ func (f *Fleet) Approve(ctx context.Context, cluster client.ObjectKey, csr *cert
 		Reason:  string(reason.Approved),
 		Message: "Every name and address belongs to the machine behind the node.",
 	})
-	return problem(c.use(func(requests certificatesclient.CertificateSigningRequestInterface) error {
+	return problem(c.use(ctx, func(ctx context.Context, requests certificatesclient.CertificateSigningRequestInterface) error {
 		_, err := requests.UpdateApproval(ctx, approved.Name, approved, metav1.UpdateOptions{})
 		return err
 	}))

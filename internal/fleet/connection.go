@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"net/http"
@@ -10,21 +11,13 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
-)
-
-const (
-	// reread is how often the kubeconfig is read again although nothing failed.
-	reread = time.Hour
-	// A cluster that cannot be followed is tried again after minBackoff, doubling to maxBackoff.
-	minBackoff = time.Second
-	maxBackoff = 5 * time.Minute
-	// steady is how long a cluster must have been followed for its next failure to count as the first.
-	steady = time.Minute
 )
 
 // connection follows one workload cluster.
@@ -36,6 +29,7 @@ type connection struct {
 	// report takes what keeps the cluster from being followed, and nil when it is followed again.
 	report func(error)
 	store  *store
+	limits limits
 	stop   context.CancelFunc
 
 	// current is nil while there is no usable kubeconfig.
@@ -55,23 +49,26 @@ type session struct {
 // every failure, a rejected credential and a TLS failure among them, and hourly.
 func (c *connection) run(ctx context.Context) {
 	defer c.close()
-	backoff := minBackoff
+	backoff := c.limits.minBackoff
 	for ctx.Err() == nil {
 		start := time.Now()
 		followed, err := c.once(ctx)
 		// A cluster that can be listed but not watched must not be listed every second.
-		if followed && time.Since(start) > steady {
-			backoff = minBackoff
+		if followed && time.Since(start) > c.limits.steady {
+			backoff = c.limits.minBackoff
 		}
-		if err == nil || ctx.Err() != nil {
+		if ctx.Err() != nil || err == nil && time.Since(start) > c.limits.steady {
 			continue
 		}
-		c.report(err)
+		if err != nil {
+			c.report(err)
+		}
+		// A server that rejects and accepts a credential in turns must not be listed in a loop.
 		select {
 		case <-ctx.Done():
 		case <-time.After(jitter(backoff)):
 		}
-		backoff = min(2*backoff, maxBackoff)
+		backoff = min(2*backoff, c.limits.maxBackoff)
 	}
 }
 
@@ -81,14 +78,16 @@ func (c *connection) once(ctx context.Context) (followed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, reread)
+	ctx, cancel := context.WithTimeout(quiet(ctx), c.limits.reread)
 	defer cancel()
 	s.renew = cancel
 	c.current.Store(s)
-	err = follow(ctx, s.requests, c.store, func() {
+	err = feed{client: s.requests, store: c.store, limits: c.limits, followed: func() {
+		if !followed {
+			c.report(nil)
+		}
 		followed = true
-		c.report(nil)
-	})
+	}}.follow(ctx)
 	if ctx.Err() != nil {
 		return followed, nil
 	}
@@ -101,6 +100,9 @@ func (c *connection) once(ctx context.Context) (followed bool, err error) {
 func (c *connection) connect(ctx context.Context) (*session, error) {
 	secret, err := c.kubeconfig(ctx)
 	if err != nil {
+		if reason.Of(err, "").Reason == reason.KubeconfigMissing {
+			c.close()
+		}
 		return nil, err
 	}
 	old := c.current.Load()
@@ -113,6 +115,8 @@ func (c *connection) connect(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	config.UserAgent = c.agent
+	// The default is protobuf, in which the objects of an answer cannot be counted (bounded).
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	// The approver's own queue paces requests; a second limit would only hide which one waits.
 	config.QPS = -1
 	httpClient, err := httpClient(config)
@@ -137,7 +141,7 @@ func (c *connection) kubeconfig(ctx context.Context) (*corev1.Secret, error) {
 	case apierrors.IsNotFound(err):
 		return nil, reason.New(reason.KubeconfigMissing, "Secret %s does not exist", name.Name)
 	case err != nil:
-		return nil, reason.New(reason.ManagementUnavailable, "reading Secret %s: %s", name.Name, apierrors.ReasonForError(err))
+		return nil, reason.New(reason.ManagementUnavailable, "reading Secret %s: %s", name.Name, cmp.Or(string(apierrors.ReasonForError(err)), "no answer"))
 	case len(secret.Data["value"]) == 0:
 		return nil, reason.New(reason.KubeconfigMissing, "Secret %s has no key value", name.Name)
 	}
@@ -151,17 +155,24 @@ func (c *connection) close() {
 	}
 }
 
-// use calls the cluster, and has the kubeconfig read again when its credential is not accepted.
-func (c *connection) use(call func(certificatesclient.CertificateSigningRequestInterface) error) error {
+// use calls the cluster, and has the kubeconfig read again when one of the two does not accept the
+// other's credential.
+func (c *connection) use(ctx context.Context, call func(context.Context, certificatesclient.CertificateSigningRequestInterface) error) error {
 	s := c.current.Load()
 	if s == nil {
 		return reason.New(reason.ClusterUnavailable, "there is no connection to it now")
 	}
-	err := call(s.requests)
-	if apierrors.IsUnauthorized(err) {
+	err := call(quiet(ctx), s.requests)
+	if apierrors.IsUnauthorized(err) || untrusted(err) {
 		s.renew()
 	}
 	return err
+}
+
+// quiet keeps client-go from logging what it gets: each Warning header as it stands, and errors in
+// which an HTTP/2 server can put words.
+func quiet(ctx context.Context) context.Context {
+	return klog.NewContext(ctx, logr.Discard())
 }
 
 // jitter spreads retries over ±20 %, so that a thousand clusters that failed together do not come

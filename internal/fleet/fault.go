@@ -17,11 +17,9 @@ import (
 // server are a tenant's, so they are not repeated.
 func unavailable(err error) *reason.Problem {
 	var (
-		verification *tls.CertificateVerificationError
-		unknown      x509.UnknownAuthorityError
-		timeout      net.Error
-		lookup       *net.DNSError
-		large        errTooLarge
+		timeout net.Error
+		lookup  *net.DNSError
+		large   errTooLarge
 	)
 	text := "no usable answer"
 	switch {
@@ -31,7 +29,7 @@ func unavailable(err error) *reason.Problem {
 		text = "the kubeconfig's user may not read or approve certificate signing requests"
 	case apierrors.IsTooManyRequests(err):
 		text = "it asks for fewer requests"
-	case errors.As(err, &verification), errors.As(err, &unknown):
+	case untrusted(err):
 		text = "its certificate is not valid for the kubeconfig's server and CA"
 	case errors.As(err, &large):
 		text = large.Error()
@@ -41,10 +39,19 @@ func unavailable(err error) *reason.Problem {
 		text = "the connection was refused"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
 		text = "no answer in time"
-	case errors.Is(err, errEndedAtOnce), errors.Is(err, errEndless):
+	case errors.Is(err, errEndedAtOnce), errors.Is(err, errEndless), errors.Is(err, errExpired):
 		text = err.Error()
 	case apierrors.IsInternalError(err), apierrors.IsServiceUnavailable(err), apierrors.IsServerTimeout(err):
 		text = "it answered with an error of its own"
 	}
 	return reason.New(reason.ClusterUnavailable, "%s", text)
+}
+
+// untrusted tells whether the server's certificate was not accepted.
+func untrusted(err error) bool {
+	var (
+		verification *tls.CertificateVerificationError
+		unknown      x509.UnknownAuthorityError
+	)
+	return errors.As(err, &verification) || errors.As(err, &unknown)
 }

@@ -28,6 +28,7 @@ type Key struct {
 // Fleet is the set of workload clusters that are followed. Make one with New.
 type Fleet struct {
 	options Options
+	limits  limits
 	ctx     context.Context
 	stop    context.CancelFunc
 
@@ -40,8 +41,8 @@ type Fleet struct {
 type Options struct {
 	// Secrets reads kubeconfig Secrets live: no Secret is ever cached.
 	Secrets client.Reader
-	// Changed is called when a node has a new request to judge, or no longer has one. It must not
-	// block.
+	// Changed is called when a node has another request to judge than before, or no longer has one.
+	// It must not block.
 	Changed func(Key)
 	// Report is called when a cluster cannot be followed (a *reason.Problem), on every try, and with
 	// nil when it is followed again.
@@ -54,7 +55,7 @@ type Options struct {
 // New makes a Fleet that follows nothing yet.
 func New(options Options) *Fleet {
 	ctx, stop := context.WithCancel(context.Background())
-	return &Fleet{options: options, ctx: ctx, stop: stop, clusters: map[client.ObjectKey]*connection{}}
+	return &Fleet{options: options, limits: defaultLimits, ctx: ctx, stop: stop, clusters: map[client.ObjectKey]*connection{}}
 }
 
 // Follow starts to follow a cluster, until Forget is called or the Fleet stops. Following one that is
@@ -71,9 +72,14 @@ func (f *Fleet) Follow(cluster client.ObjectKey) {
 		secrets: f.options.Secrets,
 		agent:   f.options.UserAgent,
 		log:     f.options.Log.WithValues("cluster", cluster),
-		report:  func(err error) { f.options.Report(cluster, err) },
-		store:   newStore(func(node string) { f.options.Changed(Key{Cluster: cluster, Node: node}) }),
-		stop:    stop,
+		report: func(err error) {
+			if ctx.Err() == nil {
+				f.options.Report(cluster, err)
+			}
+		},
+		store:  newStore(func(node string) { f.options.Changed(Key{Cluster: cluster, Node: node}) }),
+		limits: f.limits,
+		stop:   stop,
 	}
 	f.clusters[cluster] = c
 	f.running.Go(func() { c.run(ctx) })
@@ -94,7 +100,9 @@ func (f *Fleet) Forget(cluster client.ObjectKey) {
 // manager's runnable.
 func (f *Fleet) Start(ctx context.Context) error {
 	<-ctx.Done()
+	f.mu.Lock()
 	f.stop()
+	f.mu.Unlock()
 	f.running.Wait()
 	return nil
 }

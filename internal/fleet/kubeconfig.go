@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"net/url"
+	"strings"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -18,8 +19,9 @@ import (
 // weaken TLS is refused (A12 to A15), not skipped: a kubeconfig that only works with it would fail
 // later with a worse message.
 //
-// The error is always a *reason.Problem. It never wraps the parser's error, which can hold key
-// bytes and passwords (seen with two users of one name, T45).
+// The error is always a *reason.Problem, and never holds a byte of the kubeconfig: where a name is
+// expected, a secret may stand. The parser's error can hold key bytes and passwords (seen with two
+// users of one name, T45).
 func Harden(kubeconfig []byte) (*rest.Config, error) {
 	config, err := load(kubeconfig)
 	if err != nil {
@@ -27,7 +29,7 @@ func Harden(kubeconfig []byte) (*rest.Config, error) {
 	}
 	kubecontext := config.Contexts[config.CurrentContext]
 	if kubecontext == nil {
-		return nil, invalid("current-context %s is not among its contexts", reason.Quote(config.CurrentContext))
+		return nil, invalid("current-context is not set or not among its contexts")
 	}
 	cluster, user := config.Clusters[kubecontext.Cluster], config.AuthInfos[kubecontext.AuthInfo]
 	if cluster == nil || user == nil {
@@ -99,6 +101,8 @@ func checkUser(u *clientcmdapi.AuthInfo) error {
 		return invalid("the user impersonates another (as…)")
 	case u.Username != "" || u.Password != "":
 		return invalid("the user has a user name and password")
+	case strings.ContainsFunc(u.Token, func(r rune) bool { return r <= ' ' || r >= 0x7f }):
+		return invalid("the user's token holds white space or other characters that no token has")
 	}
 	if len(u.ClientCertificateData) == 0 && len(u.ClientKeyData) == 0 {
 		if u.Token == "" {
@@ -112,6 +116,6 @@ func checkUser(u *clientcmdapi.AuthInfo) error {
 	return nil
 }
 
-func invalid(detail string, args ...any) error {
-	return reason.New(reason.KubeconfigInvalid, detail, args...)
+func invalid(detail string) error {
+	return reason.New(reason.KubeconfigInvalid, "%s", detail)
 }

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -12,9 +14,14 @@ import (
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/request"
 )
 
-// maxKept bounds how many requests are remembered of one cluster (A09, A16). An honest cluster has
-// a few for each node: issued ones are deleted after an hour, pending ones after a day.
-const maxKept = 20_000
+// Bounds of how many requests are remembered of one cluster, and of one node of it, which must not
+// crowd out the others (A09, A16). Issued requests are deleted after an hour and pending ones after a
+// day, in which an honest node makes a hundred when nobody approves them. Past the bounds a node's
+// newest request takes the place of the one that was the newest; others are not remembered.
+const (
+	maxKept    = 20_000
+	maxPerNode = 100
+)
 
 // Pending is all that is kept of a request. The one to judge is read anew when it is judged.
 type Pending struct {
@@ -38,7 +45,6 @@ type store struct {
 	// is forgotten with its last request.
 	newest map[string]Pending
 	count  map[string]int
-	full   bool
 }
 
 func newStore(changed func(node string)) *store {
@@ -50,11 +56,16 @@ func newStore(changed func(node string)) *store {
 	}
 }
 
+// maxText bounds what is kept of a request's name, UID and resourceVersion together. Real ones have
+// at most 253, 36 and 20 bytes.
+const maxText = 512
+
 // strip keeps what the store needs of a request, and false for what is no node's request to this
 // signer: a cluster may send whatever it likes.
 func strip(csr *certificatesv1.CertificateSigningRequest) (Pending, bool) {
 	node, err := request.Node(csr)
-	if err != nil {
+	if err != nil || csr.Name == "" || csr.UID == "" ||
+		len(csr.Name)+len(csr.UID)+len(csr.ResourceVersion) > maxText {
 		return Pending{}, false
 	}
 	return Pending{
@@ -66,101 +77,110 @@ func strip(csr *certificatesv1.CertificateSigningRequest) (Pending, bool) {
 // set remembers a request, new or changed.
 func (s *store) set(p Pending) {
 	s.mu.Lock()
-	notify := s.setLocked(p)
-	s.mu.Unlock()
-	if notify {
-		s.changed(p.node)
-	}
+	before := s.answersLocked(s.requests[p.Name].node, p.node)
+	s.setLocked(p)
+	s.unlock(before)
 }
 
-// setLocked tells whether the node's newest request is another one now, or is decided now.
-func (s *store) setLocked(p Pending) bool {
-	old, known := s.requests[p.Name]
-	if known && old.node != p.node {
+func (s *store) setLocked(p Pending) {
+	if s.requests[p.Name].node != p.node {
 		s.removeLocked(p.Name)
-		known = false
 	}
-	if !known {
-		if len(s.requests) >= maxKept {
-			s.full = true
-			return false
+	newest, seen := s.newest[p.node]
+	if _, known := s.requests[p.Name]; !known {
+		if len(s.requests) >= maxKept || s.count[p.node] >= maxPerNode {
+			if !s.keptLocked(newest) || !newer(p, newest) {
+				return
+			}
+			delete(s.requests, newest.Name)
+			s.count[p.node]--
 		}
 		s.count[p.node]++
 	}
 	s.requests[p.Name] = p
-	before, seen := s.newest[p.node]
-	switch {
-	case seen && before.UID == p.UID:
+	if !seen || newest.UID == p.UID || newer(p, newest) {
 		s.newest[p.node] = p
-		return before.decided != p.decided
-	case !seen || newer(p, before):
-		s.newest[p.node] = p
-		return true
 	}
-	return false
 }
 
 // remove forgets a request that was deleted.
 func (s *store) remove(name string) {
 	s.mu.Lock()
-	node, notify := s.removeLocked(name)
-	s.mu.Unlock()
-	if notify {
-		s.changed(node)
-	}
+	before := s.answersLocked(s.requests[name].node)
+	s.removeLocked(name)
+	s.unlock(before)
 }
 
-func (s *store) removeLocked(name string) (node string, wasNewest bool) {
+func (s *store) removeLocked(name string) {
 	p, known := s.requests[name]
 	if !known {
-		return "", false
+		return
 	}
 	delete(s.requests, name)
 	if s.count[p.node]--; s.count[p.node] == 0 {
 		delete(s.count, p.node)
 		delete(s.newest, p.node)
-		return p.node, true
 	}
-	return p.node, s.newest[p.node].UID == p.UID
 }
 
-// replace takes a complete list. Nodes whose newest request is another one than before are reported.
-func (s *store) replace(all []Pending) {
+// replace takes all that another store keeps.
+func (s *store) replace(listed *store) {
 	s.mu.Lock()
-	present := make(map[string]bool, len(all))
-	changed := map[string]bool{}
-	for _, p := range all {
-		present[p.Name] = true
-	}
-	for name := range s.requests {
-		if !present[name] {
-			if node, wasNewest := s.removeLocked(name); wasNewest {
-				changed[node] = true
-			}
+	nodes := slices.AppendSeq(slices.Collect(maps.Keys(s.newest)), maps.Keys(listed.newest))
+	before := s.answersLocked(nodes...)
+	for name, p := range s.requests {
+		if listed.requests[name].node != p.node {
+			s.removeLocked(name)
 		}
 	}
-	s.full = false
-	for _, p := range all {
-		if s.setLocked(p) {
-			changed[p.node] = true
-		}
+	for _, p := range listed.requests {
+		s.setLocked(p)
 	}
-	s.mu.Unlock()
-	for node := range changed {
-		s.changed(node)
-	}
+	s.unlock(before)
 }
 
 // pending returns the node's newest request, and false when it is decided or gone.
 func (s *store) pending(node string) (Pending, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, seen := s.newest[node]
-	if !seen || p.decided {
+	return s.pendingLocked(node)
+}
+
+func (s *store) pendingLocked(node string) (Pending, bool) {
+	p := s.newest[node]
+	if p.decided || !s.keptLocked(p) {
 		return Pending{}, false
 	}
+	return p, true
+}
+
+// answersLocked is which request of each node is pending before a change.
+func (s *store) answersLocked(nodes ...string) map[string]types.UID {
+	answers := make(map[string]types.UID, len(nodes))
+	for _, node := range nodes {
+		p, _ := s.pendingLocked(node)
+		answers[node] = p.UID
+	}
+	return answers
+}
+
+// unlock ends a change, and reports the nodes that have another pending request now, or none any more.
+func (s *store) unlock(before map[string]types.UID) {
+	for node, uid := range before {
+		if p, _ := s.pendingLocked(node); p.UID == uid {
+			delete(before, node)
+		}
+	}
+	s.mu.Unlock()
+	for node := range before {
+		s.changed(node)
+	}
+}
+
+// keptLocked tells whether a node's newest request is still there.
+func (s *store) keptLocked(p Pending) bool {
 	current, there := s.requests[p.Name]
-	return p, there && current.UID == p.UID
+	return there && current.UID == p.UID && current.node == p.node
 }
 
 // newer orders requests: the later creation; ties by the numerically greater resourceVersion.

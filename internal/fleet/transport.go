@@ -6,15 +6,19 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 )
 
-// Bounds of what a workload cluster's API server may send. Real answers are far below them; a
-// hostile one must not fill the approver's memory (A16).
+// Bounds of what a workload cluster's API server may send in one answer or one event of a watch.
+// Real ones are far below them; a hostile one must not fill the approver's memory (A16).
 const (
-	maxListBody   = 32 << 20
+	maxListBody   = 8 << 20
 	maxObjectBody = 2 << 20
+	// maxObjects bounds the JSON objects in it: a request of two bytes, {}, takes 500 decoded.
+	maxObjects = 100_000
 )
 
 // httpClient makes the client for one cluster: no redirects, because client-go would send the
@@ -41,14 +45,17 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	// client-go would wait as long as the server says, inside one call. How long to wait is decided
 	// here (connection.run) and by the approver.
 	response.Header.Del("Retry-After")
-	switch {
-	case r.URL.Query().Get("watch") != "":
-		response.Body = &boundedBody{ReadCloser: response.Body, most: maxObjectBody, lines: true}
-	case strings.HasSuffix(r.URL.Path, "/certificatesigningrequests"):
-		response.Body = &boundedBody{ReadCloser: response.Body, most: maxListBody}
-	default:
-		response.Body = &boundedBody{ReadCloser: response.Body, most: maxObjectBody}
+	// client-go would decode what the server calls it, but only JSON was asked for.
+	response.Header.Set("Content-Type", runtime.ContentTypeJSON)
+	m, watching := r.Context().Value(meterKey{}).(*meter)
+	if !watching {
+		m = &meter{}
 	}
+	most := int64(maxObjectBody)
+	if !watching && strings.HasSuffix(r.URL.Path, "/certificatesigningrequests") {
+		most = maxListBody
+	}
+	response.Body = &boundedBody{ReadCloser: response.Body, most: most, meter: m}
 	return response, nil
 }
 
@@ -58,24 +65,43 @@ func (b bounded) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper
 // errTooLarge is what reading more than the bound returns.
 type errTooLarge struct{ most int64 }
 
-func (e errTooLarge) Error() string { return fmt.Sprintf("the answer is larger than %d bytes", e.most) }
+func (e errTooLarge) Error() string {
+	return fmt.Sprintf("the answer is larger than %d bytes or %d objects", e.most, maxObjects)
+}
 
-// boundedBody limits a whole body, or each line of it: a watch sends one event a line, for hours.
+// meter counts what was read of an answer; of a watch, which sends for hours, what was read since its
+// last event. Lines would not do: a hostile server can break one event into any number of them.
+type meter struct{ bytes, objects, most atomic.Int64 }
+
+// meterKey is the key of a watch's meter in its context.
+type meterKey struct{}
+
+// next begins to count anew.
+func (m *meter) next() {
+	m.bytes.Store(0)
+	m.objects.Store(0)
+}
+
+// exceeded is nil or errTooLarge. client-go turns what reading a watch returns into text.
+func (m *meter) exceeded() error {
+	if most := m.most.Load(); most > 0 {
+		return errTooLarge{most}
+	}
+	return nil
+}
+
+// boundedBody limits a body.
 type boundedBody struct {
 	io.ReadCloser
-	most, read int64
-	lines      bool
+	most  int64
+	meter *meter
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.read += int64(n)
-	if b.lines {
-		if end := bytes.LastIndexByte(p[:n], '\n'); end >= 0 {
-			b.read = int64(n - end - 1)
-		}
-	}
-	if b.read > b.most {
+	objects := int64(bytes.Count(p[:n], []byte("{")))
+	if b.meter.bytes.Add(int64(n)) > b.most || b.meter.objects.Add(objects) > maxObjects {
+		b.meter.most.Store(b.most)
 		return 0, errTooLarge{b.most}
 	}
 	return n, err
