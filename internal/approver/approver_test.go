@@ -162,10 +162,14 @@ func TestNotApproved(t *testing.T) {
 		{"E59 cloud unavailable", func(w *world) { w.cloudErr = problem(reason.CloudUnavailable) }, reason.CloudUnavailable, "", 1, time.Second},
 		{"an error without a reason is a fault, not a fact", func(w *world) { w.cloudErr = errors.New("canary") }, reason.ManagementUnavailable, "", 1, time.Second},
 		{"E61 changed between verdict and approval", func(w *world) {
-			w.approve = func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error { return problem(reason.RequestChanged) }
+			w.approve = func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error {
+				return problem(reason.RequestChanged)
+			}
 		}, reason.RequestChanged, "", 1, time.Second},
 		{"E61 gone between verdict and approval", func(w *world) {
-			w.approve = func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error { return problem(reason.RequestGone) }
+			w.approve = func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error {
+				return problem(reason.RequestGone)
+			}
 		}, reason.RequestGone, "", 1, 0},
 		{"E60 decided meanwhile", func(w *world) {
 			w.csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}

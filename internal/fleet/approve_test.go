@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -57,7 +58,7 @@ func TestApprove(t *testing.T) {
 	if !reflect.DeepEqual(sent.Spec, csr.Spec) || sent.Labels["kept"] != "yes" {
 		t.Errorf("sent %+v", sent)
 	}
-	want := append(read.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
+	want := append(slices.Clone(read.Status.Conditions), certificatesv1.CertificateSigningRequestCondition{
 		Type: "Approved", Status: "True", Reason: "Approved", Message: "Every name and address belongs to the machine behind the node.",
 	})
 	if !reflect.DeepEqual(sent.Status.Conditions, want) {

@@ -205,7 +205,7 @@ func checkRefused(t *testing.T, k *kubeconfig, config *rest.Config, err error) {
 	for _, secret := range [][]byte{k.key, k.cert, k.ca} {
 		block, _ := pem.Decode(secret)
 		encoded := base64.StdEncoding.EncodeToString(block.Bytes)
-		for _, part := range []string{encoded[:8], base64.StdEncoding.EncodeToString(secret)[:8], fmt.Sprint(block.Bytes[:3])} {
+		for _, part := range []string{encoded[:8], base64.StdEncoding.EncodeToString(secret)[:8], fmt.Sprintf("%v", block.Bytes[:3])} {
 			if strings.Contains(err.Error(), part) {
 				t.Errorf("%q holds bytes of a key or certificate", err)
 			}

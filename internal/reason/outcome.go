@@ -6,15 +6,15 @@ type Outcome int
 
 const (
 	_ Outcome = iota
-	// Ignore: the request is not ours. No Event, no condition.
+	// Ignore means that the request is not ours. No Event, no condition.
 	Ignore
-	// Approve: every rule holds.
+	// Approve means that every rule holds.
 	Approve
-	// Refuse: a rule failed on facts that we have. The request stays Pending; nothing is ever denied.
+	// Refuse means that a rule failed on facts that we have. The request stays Pending; nothing is ever denied.
 	Refuse
-	// Wait: a fact that is expected to appear is missing.
+	// Wait means that a fact that is expected to appear is missing.
 	Wait
-	// Error: somebody could not be asked.
+	// Error means that somebody could not be asked.
 	Error
 )
 

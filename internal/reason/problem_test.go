@@ -41,7 +41,7 @@ func TestOf(t *testing.T) {
 		{"the outer of two", fmt.Errorf("%w, %w", reason.New(reason.NoMachine, ""), problem), reason.NoMachine, ""},
 		// The words of others may hold a token, an address, anything.
 		{"foreign", errors.New("token=secret"), reason.CloudUnavailable, ""},
-		{"foreign, only its text", fmt.Errorf("%v", problem), reason.CloudUnavailable, ""},
+		{"foreign, only its text", errors.New(problem.Error()), reason.CloudUnavailable, ""},
 		{"no error", nil, reason.CloudUnavailable, ""},
 		{"no problem in the error", none, reason.CloudUnavailable, ""},
 		{"no problem in the error, wrapped", fmt.Errorf("a: %w", error(none)), reason.CloudUnavailable, ""},

@@ -56,11 +56,11 @@ type Kind int
 
 const (
 	_ Kind = iota
-	// Fixed: configured on a port of the machine.
+	// Fixed addresses are configured on a port of the machine.
 	Fixed
-	// Subport: on a VLAN of a trunk port of the machine.
+	// Subport addresses are on a VLAN of a trunk port of the machine.
 	Subport
-	// Floating: translated to a fixed address of the machine; bound to one port at a time.
+	// Floating addresses are translated to a fixed address of the machine; each is bound to one port at a time.
 	Floating
 )
 

@@ -72,7 +72,7 @@ func takenPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 			taken = append(taken, prefix)
 		}
 	}
-	if _, err := exec.LookPath("ip"); err != nil {
+	if path, _ := exec.LookPath("ip"); path == "" {
 		return taken, nil
 	}
 	routes, err := toolOutput(ctx, "ip", "-4", "route", "show", "table", "all")

@@ -74,13 +74,21 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
+// ending describes how a process ended, which may have been without an error.
+func ending(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
 // waitReady is waitFor for a process: it also gives up when that ends, and its error shows the end
 // of the log.
 func (p *process) waitReady(ctx context.Context, limit time.Duration, check func(context.Context) error) error {
 	err := waitFor(ctx, p.bed, limit, func(ctx context.Context) error {
 		select {
 		case <-p.done:
-			return &finalError{fmt.Errorf("it ended: %v", p.err)}
+			return &finalError{fmt.Errorf("it ended: %s", ending(p.err))}
 		default:
 			return check(ctx)
 		}

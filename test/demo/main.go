@@ -24,9 +24,11 @@ const limit = 5 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Stdout, os.Stderr); err != nil {
-		if ctx.Err() != nil {
+	err := run(ctx, os.Stdout, os.Stderr)
+	interrupted := ctx.Err() != nil
+	stop()
+	if err != nil {
+		if interrupted {
 			err = errors.New("interrupted; everything that was started is stopped and removed")
 		}
 		fmt.Fprintln(os.Stderr, "\nThe demo failed:", err)

@@ -86,8 +86,11 @@ func (p *play) before(ctx context.Context, machines ...*stage.Machine) error {
 	const want = "tls: internal error"
 	for _, m := range machines {
 		_, err := p.cluster.Workload.KubeletHealthz(ctx, m.Server.Name)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			return fmt.Errorf("reaching kubelet %s without a certificate: expected %q, got %v", m.Server.Name, want, err)
+		if err == nil {
+			return fmt.Errorf("kubelet %s is reachable without a certificate", m.Server.Name)
+		}
+		if !strings.Contains(err.Error(), want) {
+			return fmt.Errorf("reaching kubelet %s without a certificate: expected %q, got: %w", m.Server.Name, want, err)
 		}
 	}
 	p.say("The API server cannot reach the kubelets: remote error: %s", want)

@@ -16,6 +16,11 @@ if [ -x "$bin" ]; then
 fi
 mkdir -p "$dir"
 
+# Of two that start at once, the second waits for the first's result.
+if [ -z "${CSR_APPROVER_BUILD_LOCK:-}" ] && command -v flock >/dev/null; then
+	CSR_APPROVER_BUILD_LOCK=held exec flock "$dir/lock" ./build.sh
+fi
+
 export CGO_ENABLED=0
 minor=$(echo "$version" | cut -d. -f2)
 stamp=k8s.io/component-base/version
@@ -29,6 +34,7 @@ total=$(go list -deps . | wc -l)
 # A build that ends early must not leave a file that the next call would take for a finished one.
 out=$(mktemp -d "$dir/build.XXXXXX")
 trap 'rm -rf "$out"' EXIT
+trap 'exit 1' INT TERM
 # go build -v names each package that it compiles; what the build cache already holds is not named.
 mkfifo "$out/log"
 awk -v total="$total" '

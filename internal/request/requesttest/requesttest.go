@@ -16,6 +16,7 @@ import (
 	"encoding/asn1"
 	"encoding/pem"
 	"net/netip"
+	"slices"
 	"sync"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -134,7 +135,7 @@ func DER(node string, options ...Option) []byte {
 		c.key = defaultKey()
 	}
 	template := x509.CertificateRequest{RawSubject: must(asn1.Marshal(c.subject)), ExtraExtensions: c.extensions}
-	if names := append(c.dns[:len(c.dns):len(c.dns)], c.ip...); len(names) > 0 {
+	if names := slices.Concat(c.dns, c.ip); len(names) > 0 {
 		template.ExtraExtensions = append([]pkix.Extension{SANExtension(names...)}, c.extensions...)
 	}
 	return must(x509.CreateCertificateRequest(rand.Reader, &template, c.key))
