@@ -66,7 +66,7 @@ var entries = map[Reason]Entry{
 
 	CredentialMissing:      {Wait, false, "the credential that identityRef names, or the cloud in it, does not exist", "create the Secret, or correct identityRef"},
 	CredentialInvalid:      {Refuse, false, "the credential's clouds.yaml or CA cannot be used", "correct the Secret"},
-	CredentialInsecure:     {Refuse, false, "the credential asks for http or for unverified TLS", "use https with a CA, or start the approver with --allow-insecure-openstack"},
+	CredentialInsecure:     {Refuse, false, "the credential asks for http or for unverified TLS", "use https, with the CA in key cacert if it is a private one"},
 	CredentialNotSupported: {Refuse, false, "the kind of credential or identityRef is not supported", "use a Secret with a password or an application credential"},
 	CredentialRejected:     {Error, false, "the cloud does not accept the credential", "renew the credential in the Secret"},
 
