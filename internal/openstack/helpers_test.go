@@ -123,9 +123,11 @@ func (f *fixture) setClouds(cloudsYAML string) {
 }
 
 func (f *fixture) setSecret(data map[string][]byte) {
-	f.objects.put(&corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: secretName, UID: "secret-uid"}, Data: data,
-	})
+	f.objects.put(&corev1.Secret{ObjectMeta: f.secretMeta(), Data: data})
+}
+
+func (f *fixture) secretMeta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: secretName, UID: "secret-uid"}
 }
 
 func (f *fixture) identityRef(fields map[string]any) {
