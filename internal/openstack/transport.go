@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxBody bounds one answer: a server is a few KiB, a page of ports some hundred.
-	maxBody = 8 << 20
-	// callTimeout bounds one call, body included. Endpoint discovery in gophercloud knows no context,
-	// so this is the only thing that ends it.
+	// maxBody and maxHeader bound one answer: a server is a few KiB, a large catalog some hundred.
+	maxBody   = 1 << 20
+	maxHeader = 64 << 10
+	// callTimeout bounds one call, body included; the context may end it earlier.
 	callTimeout = 15 * time.Second
 )
 
@@ -35,6 +35,8 @@ func httpClient(roots *x509.CertPool) http.Client {
 		IdleConnTimeout:       time.Minute,
 		MaxIdleConnsPerHost:   2,
 		ForceAttemptHTTP2:     true,
+
+		MaxResponseHeaderBytes: maxHeader,
 	}
 	return http.Client{
 		Transport:     guarded{transport},
