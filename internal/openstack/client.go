@@ -18,8 +18,8 @@ import (
 const (
 	// maxClients bounds the cache. A credential that falls out costs one more token.
 	maxClients = 10_000
-	// reauthBefore a token expires a new one is asked for, so that no call runs into the expiry.
-	reauthBefore = 2 * time.Minute
+	// renewBefore a token expires its session is made anew, so that no call runs into the expiry.
+	renewBefore = 2 * time.Minute
 )
 
 // session is an authenticated view of one project in one region.
@@ -29,6 +29,8 @@ type session struct {
 	// project is the token's. A server of another project is not this cluster's (A22).
 	project string
 	region  string
+	// expires is when the first token does. The catalog is read again then: endpoints move.
+	expires time.Time
 }
 
 // sessionKey is everything that a session depends on. A changed Secret has another
@@ -67,7 +69,7 @@ func (c *clientCache) get(ctx context.Context, secret *corev1.Secret, ref identi
 	case <-ctx.Done():
 		return nil, problem(callToken, ctx.Err())
 	}
-	if e.session != nil {
+	if e.session != nil && time.Until(e.session.expires) > renewBefore {
 		return e.session, nil
 	}
 	s, err := c.authenticate(ctx, secret, ref)
@@ -119,7 +121,7 @@ func (c *clientCache) authenticate(ctx context.Context, secret *corev1.Secret, r
 	if err := provider.SetTokenAndAuthResult(granted.token); err != nil {
 		return nil, problem(callToken, err)
 	}
-	provider.ReauthBeforeTokenExpiration = reauthBefore
+	// For a token that is revoked before its time.
 	provider.ReauthFunc = func(ctx context.Context) error {
 		next, err := newToken(ctx, keystone, credential.auth)
 		if err != nil {
@@ -127,7 +129,7 @@ func (c *clientCache) authenticate(ctx context.Context, secret *corev1.Secret, r
 		}
 		return provider.SetTokenAndAuthResult(next.token)
 	}
-	s := &session{project: granted.project, region: credential.region}
+	s := &session{project: granted.project, region: credential.region, expires: granted.expires}
 	if err := s.locate(ctx, provider, granted.catalog, credential.availability); err != nil {
 		return nil, err
 	}

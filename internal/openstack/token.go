@@ -18,10 +18,8 @@ type token struct {
 	expires time.Time
 }
 
-// ExtractTokenID and TokenExpiry are what gophercloud asks for.
+// ExtractTokenID is what gophercloud asks for.
 func (t token) ExtractTokenID() (string, error) { return t.id, nil }
-
-func (t token) TokenExpiry() time.Time { return t.expires }
 
 // grant is what Keystone gives for a credential.
 type grant struct {

@@ -59,9 +59,6 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections lets http.Client close them.
-func (g guarded) CloseIdleConnections() { g.transport.CloseIdleConnections() }
-
 // boundedBody fails, rather than ends, after the bound: half an answer must not look like a whole.
 type boundedBody struct {
 	io.ReadCloser
