@@ -181,10 +181,9 @@ func TestEndlessPages(t *testing.T) {
 
 func TestNoCloud(t *testing.T) {
 	for name, c := range map[string]struct{ url, detail string }{
-		"E59 nobody listens":     {"https://127.0.0.1:1/v3", "refused"},
-		"E59 no such host":       {"https://keystone.invalid/v3", ""},
-		"a port that is none":    {"https://127.0.0.1:99999/v3", ""},
-		"an address that is not": {"https://[::ffff:999]/v3", ""},
+		"E59 nobody listens":  {"https://127.0.0.1:1/v3", "refused"},
+		"E59 no such host":    {"https://keystone.invalid/v3", ""},
+		"a port that is none": {"https://127.0.0.1:99999/v3", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := start(t)

@@ -92,3 +92,26 @@ func TestPortsOfOtherServers(t *testing.T) {
 	f.sim.Inject(replaceIn(simulator.OpPorts, f.server.ID, other.ID))
 	f.wantProblem(t, reason.PortsMissing)
 }
+
+// TestLinks: a list that cannot be followed to its end is not taken for a whole one.
+func TestLinks(t *testing.T) {
+	for name, c := range map[string]struct{ links, want string }{
+		"none":                 {``, ""},
+		"null":                 {`null`, ""},
+		"an empty list":        {`[]`, ""},
+		"the page before":      {`[{"rel":"previous","href":"https://h/ports?marker=1"}]`, ""},
+		"the next page":        {`[{"rel":"previous","href":"https://h/ports?marker=1"},{"rel":"next","href":"http://other/x?a=1&marker=2"}]`, "a=1&marker=2"},
+		"without a query":      {`[{"rel":"next","href":"https://h/ports"}]`, "error"},
+		"without a target":     {`[{"rel":"next"}]`, "error"},
+		"a target that is bad": {`[{"rel":"next","href":"https://h/%zz?marker=1"}]`, "error"},
+		"text":                 {`"` + canary + `"`, "error"},
+		"an object":            {`{"next":"https://h/?marker=1"}`, "error"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := nextPage([]byte(c.links))
+			if (err != nil) != (c.want == "error") || (err == nil && got != c.want) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+}
