@@ -286,7 +286,11 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
+	began := time.Now()
 	_, err := f.ask(ctx)
+	if took := time.Since(began); took > grace {
+		t.Errorf("took %s", took)
+	}
 	f.checkProblem(t, err, reason.CloudUnavailable)
 	f.sim.ClearFaults()
 	cancelSlow()
