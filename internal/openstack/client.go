@@ -18,8 +18,8 @@ import (
 const (
 	// maxClients bounds the cache. A credential that falls out costs one more token.
 	maxClients = 10_000
-	// reauthBefore a token expires a new one is asked for, so that no call runs into the expiry.
-	reauthBefore = 2 * time.Minute
+	// renewBefore a token expires its session is made anew, so that no call runs into the expiry.
+	renewBefore = 2 * time.Minute
 )
 
 // session is an authenticated view of one project in one region.
@@ -29,6 +29,8 @@ type session struct {
 	// project is the token's. A server of another project is not this cluster's (A22).
 	project string
 	region  string
+	// expires is when the first token does. The catalog is read again then: endpoints move.
+	expires time.Time
 }
 
 // sessionKey is everything that a session depends on. A changed Secret has another
@@ -67,7 +69,7 @@ func (c *clientCache) get(ctx context.Context, secret *corev1.Secret, ref identi
 	case <-ctx.Done():
 		return nil, problem(callToken, ctx.Err())
 	}
-	if e.session != nil {
+	if e.session != nil && time.Until(e.session.expires) > renewBefore {
 		return e.session, nil
 	}
 	s, err := c.authenticate(ctx, secret, ref)
@@ -108,32 +110,46 @@ func (c *clientCache) authenticate(ctx context.Context, secret *corev1.Secret, r
 	}
 	provider.HTTPClient = httpClient(pool)
 	provider.UserAgent.Prepend(c.userAgent)
-	provider.ReauthBeforeTokenExpiration = reauthBefore
-	if err := openstack.AuthenticateV3(ctx, provider, &credential.auth, gophercloud.EndpointOpts{}); err != nil {
-		return nil, problem(callToken, err)
+	// Tokens are asked for without a token, by a client that cannot renew one.
+	keystone := &gophercloud.ProviderClient{
+		IdentityBase: provider.IdentityBase, HTTPClient: provider.HTTPClient, UserAgent: provider.UserAgent,
 	}
-	s := &session{region: credential.region}
-	if s.project, err = project(provider); err != nil {
+	granted, err := newToken(ctx, keystone, credential.auth)
+	if err != nil {
 		return nil, err
 	}
-	endpoints := gophercloud.EndpointOpts{Region: credential.region, Availability: credential.availability}
-	if s.compute, err = openstack.NewComputeV2(provider, endpoints); err != nil {
-		return nil, problem(callCatalog, err)
+	if err := provider.SetTokenAndAuthResult(granted.token); err != nil {
+		return nil, problem(callToken, err)
 	}
-	if s.network, err = openstack.NewNetworkV2(provider, endpoints); err != nil {
-		return nil, problem(callCatalog, err)
+	// For a token that is revoked before its time.
+	provider.ReauthFunc = func(ctx context.Context) error {
+		next, err := newToken(ctx, keystone, credential.auth)
+		if err != nil {
+			return err
+		}
+		return provider.SetTokenAndAuthResult(next.token)
+	}
+	s := &session{project: granted.project, region: credential.region, expires: granted.expires}
+	if err := s.locate(ctx, provider, granted.catalog, credential.availability); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-func project(provider *gophercloud.ProviderClient) (string, error) {
-	result, ok := provider.GetAuthResult().(tokens.CreateResult)
-	if !ok {
-		return "", reason.New(reason.CloudAnswerInvalid, "%s: the answer cannot be understood", callToken)
+// locate finds the services in the catalog. gophercloud reads a version document where the catalog's
+// URL has no version, with a context of its own unless it is given one.
+func (s *session) locate(ctx context.Context, provider *gophercloud.ProviderClient, catalog tokens.ServiceCatalog, availability gophercloud.Availability) error {
+	provider.EndpointLocator = func(opts gophercloud.EndpointOpts) (string, error) {
+		return openstack.V3Endpoint(ctx, provider, &catalog, opts)
 	}
-	project, err := result.ExtractProject()
-	if err != nil || project == nil || project.ID == "" {
-		return "", reason.New(reason.CredentialInvalid, "the token is not for a project")
+	defer func() { provider.EndpointLocator = nil }() // it holds the catalog
+	opts := gophercloud.EndpointOpts{Region: s.region, Availability: availability}
+	var err error
+	if s.compute, err = openstack.NewComputeV2(provider, opts); err != nil {
+		return problem(callCatalog, err)
 	}
-	return project.ID, nil
+	if s.network, err = openstack.NewNetworkV2(provider, opts); err != nil {
+		return problem(callCatalog, err)
+	}
+	return nil
 }

@@ -41,6 +41,8 @@ type auth struct {
 	ProjectDomainName string `json:"project_domain_name"`
 	DomainID          string `json:"domain_id"`
 	DomainName        string `json:"domain_name"`
+	// DefaultDomain is an ID.
+	DefaultDomain string `json:"default_domain"`
 
 	ApplicationCredentialID     string `json:"application_credential_id"`
 	ApplicationCredentialName   string `json:"application_credential_name"`
@@ -142,10 +144,10 @@ func authOptions(c cloud) (gophercloud.AuthOptions, error) {
 		IdentityEndpoint: a.AuthURL,
 		AllowReauth:      true,
 		UserID:           a.UserID,
-		Username:         a.Username,
 	}
 	if a.UserID == "" {
-		options.DomainID, options.DomainName = firstPair(a.UserDomainID, a.UserDomainName, a.DomainID, a.DomainName)
+		options.Username = a.Username
+		options.DomainID, options.DomainName = firstPair(a.UserDomainID, a.UserDomainName, a.DomainID, a.DomainName, a.DefaultDomain, "")
 	}
 	switch c.AuthType {
 	case "", "password", "v3password", "v3applicationcredential":
@@ -164,27 +166,35 @@ func authOptions(c cloud) (gophercloud.AuthOptions, error) {
 			return options, nil
 		}
 		options.ApplicationCredentialName = a.ApplicationCredentialName
-		if a.UserID == "" && a.Username == "" {
+		if !namesUser(options) {
 			return options, invalid("application_credential_name needs user_id, or username and its domain")
 		}
 		return options, nil
 	}
-	if a.Password == "" || (a.UserID == "" && a.Username == "") {
-		return options, invalid("auth needs password, and username or user_id, or an application credential")
+	if a.Password == "" || !namesUser(options) {
+		return options, invalid("auth needs password, and user_id or username and its domain, or else an application credential")
 	}
 	options.Password = a.Password
 	scope := &gophercloud.AuthScope{}
 	scope.ProjectID, scope.ProjectName = firstPair(a.ProjectID, a.ProjectName, a.TenantID, a.TenantName)
 	switch {
 	case scope.ProjectID != "":
-		scope.ProjectName = ""
 	case scope.ProjectName != "":
-		scope.DomainID, scope.DomainName = firstPair(a.ProjectDomainID, a.ProjectDomainName, a.DomainID, a.DomainName)
+		scope.DomainID, scope.DomainName = firstPair(a.ProjectDomainID, a.ProjectDomainName, a.DomainID, a.DomainName, a.DefaultDomain, "")
+		if scope.DomainID == "" && scope.DomainName == "" {
+			return options, invalid("project_name needs its domain")
+		}
 	default:
 		return options, invalid("auth has no project_id and no project_name")
 	}
 	options.Scope = scope
 	return options, nil
+}
+
+// namesUser tells whether Keystone can find the user: a name is unique within its domain only.
+// gophercloud would notice too, with an error that looks like one of the cloud.
+func namesUser(o gophercloud.AuthOptions) bool {
+	return o.UserID != "" || (o.Username != "" && (o.DomainID != "" || o.DomainName != ""))
 }
 
 // firstPair returns the first pair of ID and name that is set, the ID alone if both are.

@@ -24,6 +24,8 @@ const (
 	callFloatingIPs call = "listing the floating IPs in Neutron"
 )
 
+var errEndless = errors.New("too many pages or rows")
+
 // problem gives a failed call its reason, in our own words. gophercloud's errors hold the URL and
 // the body of the answer, and both are chosen by whoever wrote the credential: repeating them would
 // let a tenant read what only this process can reach.

@@ -1,6 +1,7 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 
@@ -43,9 +44,10 @@ func (s *Source) identity(ctx context.Context, o owner.Owner) (*session, error) 
 	name := client.ObjectKey{Namespace: o.Cluster.Namespace, Name: ref.name}
 	secret := &corev1.Secret{}
 	if err := s.Reader.Get(ctx, name, secret); apierrors.IsNotFound(err) {
-		return nil, reason.New(reason.CredentialMissing, "Secret %s does not exist", ref.name)
+		return nil, reason.New(reason.CredentialMissing, "Secret %s does not exist", reason.Quote(ref.name))
 	} else if err != nil {
-		return nil, reason.New(reason.ManagementUnavailable, "reading Secret %s: %s", ref.name, apierrors.ReasonForError(err))
+		return nil, reason.New(reason.ManagementUnavailable, "reading Secret %s from the management cluster: %s",
+			reason.Quote(ref.name), cmp.Or(apierrors.ReasonForError(err), "no answer"))
 	}
 	return s.clients.get(ctx, secret, ref)
 }

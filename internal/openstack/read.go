@@ -2,95 +2,155 @@ package openstack
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/compute/v2/servers"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/extensions/layer3/floatingips"
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
-	"github.com/gophercloud/gophercloud/v2/pagination"
+	"github.com/gophercloud/gophercloud/v2"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
 )
 
-// maxPages bounds a listing; gophercloud follows "next" links without looking whether they end.
-const maxPages = 50
+const (
+	// maxPages and maxRows bound a list. A server has some ports, not hundreds.
+	maxPages = 50
+	maxRows  = 1000
+)
 
-var errEndless = errors.New("too many pages")
+var errUnclear = errors.New("the answer has no list")
+
+// What is read of the answers, and nothing else. gophercloud's own types for them take some hundred
+// times the memory of a hostile answer, and take an answer without a list for an empty list.
+type (
+	server struct {
+		ID        string `json:"id"`
+		Status    string `json:"status"`
+		ProjectID string `json:"tenant_id"`
+	}
+	port struct {
+		ID        string    `json:"id"`
+		DeviceID  string    `json:"device_id"`
+		ProjectID string    `json:"project_id"`
+		TenantID  string    `json:"tenant_id"`
+		Status    string    `json:"status"`
+		FixedIPs  []fixedIP `json:"fixed_ips"`
+	}
+	fixedIP struct {
+		Address string `json:"ip_address"`
+	}
+	floatingIP struct {
+		Address string `json:"floating_ip_address"`
+		PortID  string `json:"port_id"`
+	}
+)
 
 // server checks that the server exists and belongs to the credential's project. Nothing else that
 // Nova says is read: names, metadata and access addresses are free text, and its address list is a
 // cache that a spoofed port gets into (A25, A26, A30).
 func (s *session) server(ctx context.Context, id string) error {
-	server, err := servers.Get(ctx, s.compute, id).Extract()
-	if err != nil {
+	var answer struct {
+		Server server `json:"server"`
+	}
+	if err := get(ctx, s.compute, s.compute.ServiceURL("servers", id), &answer); err != nil {
 		return problem(callServer, err)
 	}
-	switch {
-	case server.ID != id:
+	switch found := answer.Server; {
+	case found.ID != id:
 		return reason.New(reason.CloudAnswerInvalid, "%s: the answer is about another server", callServer)
-	case server.Status == "UNKNOWN":
+	case found.Status == "UNKNOWN":
 		// The cell that holds the server is down; Nova answers with what it remembers.
 		return reason.New(reason.CloudUnavailable, "%s: its cell does not answer", callServer)
-	case server.Status == "DELETED" || server.Status == "SOFT_DELETED":
-		return reason.New(reason.ServerDeleted, "server status is %s", server.Status)
-	case server.TenantID != s.project:
+	case found.Status == "DELETED" || found.Status == "SOFT_DELETED":
+		return reason.New(reason.ServerDeleted, "server status is %s", found.Status)
+	case found.ProjectID != s.project:
 		return reason.New(reason.ServerOtherProject, "the server's project is not the one the credential is for")
 	}
 	return nil
 }
 
 // ports lists the ports that say they are the server's. Anybody in the project can make a port say
-// so, which is why not all of them count.
-func (s *session) ports(ctx context.Context, serverID string) ([]ports.Port, error) {
-	var all []ports.Port
-	err := pages(ctx, ports.List(s.network, query{"device_id": {serverID}}), func(page pagination.Page) error {
-		found, err := ports.ExtractPorts(page)
-		all = append(all, found...)
-		return err
-	})
+// so, which is why not all of them count. Neutron's filter may ignore case, the server's ID does not.
+func (s *session) ports(ctx context.Context, serverID string) ([]port, error) {
+	found, err := list[port](ctx, s.network, "ports", url.Values{"device_id": {serverID}})
 	if err != nil {
 		return nil, problem(callPorts, err)
 	}
-	return all, nil
+	return slices.DeleteFunc(found, func(p port) bool { return p.DeviceID != serverID }), nil
 }
 
-// floatingIPs lists the floating IPs that are bound to any of the ports now.
-func (s *session) floatingIPs(ctx context.Context, portIDs []string) ([]floatingips.FloatingIP, error) {
-	var all []floatingips.FloatingIP
-	err := pages(ctx, floatingips.List(s.network, query{"port_id": portIDs}), func(page pagination.Page) error {
-		found, err := floatingips.ExtractFloatingIPs(page)
-		all = append(all, found...)
-		return err
-	})
+// floatingIPs lists the floating IPs that are bound to any of the ports now. Neutron takes a repeated
+// key as "any of".
+func (s *session) floatingIPs(ctx context.Context, portIDs []string) ([]floatingIP, error) {
+	found, err := list[floatingIP](ctx, s.network, "floatingips", url.Values{"port_id": portIDs})
 	if err != nil {
 		return nil, problem(callFloatingIPs, err)
 	}
-	return all, nil
+	return found, nil
 }
 
-func pages(ctx context.Context, pager pagination.Pager, each func(pagination.Page) error) error {
-	count := 0
-	return pager.EachPage(ctx, func(_ context.Context, page pagination.Page) (bool, error) {
-		if count++; count > maxPages {
-			return false, errEndless
+// list reads all pages of a collection. Of the link to the next page only the query is taken: it
+// cannot lead to another place, and it may be of http when Neutron does not know its own proxy.
+func list[T any](ctx context.Context, c *gophercloud.ServiceClient, collection string, query url.Values) ([]T, error) {
+	var all []T
+	next := query.Encode()
+	for range maxPages {
+		var page map[string]json.RawMessage
+		if err := get(ctx, c, c.ServiceURL(collection)+"?"+next, &page); err != nil {
+			return nil, err
 		}
-		return true, each(page)
-	})
+		// Counted before they are decoded, which takes far more memory.
+		var rows []json.RawMessage
+		if json.Unmarshal(page[collection], &rows) != nil || rows == nil {
+			return nil, errUnclear
+		}
+		if len(all)+len(rows) > maxRows {
+			return nil, errEndless
+		}
+		for _, encoded := range rows {
+			var row T
+			if json.Unmarshal(encoded, &row) != nil {
+				return nil, errUnclear
+			}
+			all = append(all, row)
+		}
+		var err error
+		if next, err = nextPage(page[collection+"_links"]); err != nil {
+			return nil, err
+		}
+		if next == "" || len(rows) == 0 {
+			return all, nil
+		}
+	}
+	return nil, errEndless
 }
 
-// query is a list filter. Neutron takes a repeated key as "any of"; gophercloud's own options can
-// name each key only once.
-type query url.Values
-
-func (q query) ToPortListQuery() (string, error)       { return q.text() }
-func (q query) ToFloatingIPListQuery() (string, error) { return q.text() }
-
-func (q query) text() (string, error) {
-	return (&url.URL{RawQuery: url.Values(q).Encode()}).String(), nil
+// nextPage returns the query of the link to the next page, "" when there is none.
+func nextPage(encoded json.RawMessage) (string, error) {
+	if len(encoded) == 0 {
+		return "", nil
+	}
+	var links []struct {
+		Rel  string `json:"rel"`
+		Href string `json:"href"`
+	}
+	if json.Unmarshal(encoded, &links) != nil {
+		return "", errUnclear
+	}
+	for _, link := range links {
+		if link.Rel != "next" {
+			continue
+		}
+		target, err := url.Parse(link.Href)
+		if err != nil || target.RawQuery == "" {
+			return "", errUnclear
+		}
+		return target.RawQuery, nil
+	}
+	return "", nil
 }
 
-var (
-	_ ports.ListOptsBuilder       = query{}
-	_ floatingips.ListOptsBuilder = query{}
-)
+func get(ctx context.Context, c *gophercloud.ServiceClient, url string, into any) error {
+	_, err := c.Get(ctx, url, into, nil)
+	return err
+}

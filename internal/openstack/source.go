@@ -7,11 +7,11 @@
 package openstack
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"slices"
 
-	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -95,8 +95,8 @@ type portHolding struct {
 }
 
 // serverAndPorts asks Nova and Neutron at the same time: neither needs the other's answer.
-func (s *session) serverAndPorts(ctx context.Context, serverID string) ([]ports.Port, error) {
-	var listed []ports.Port
+func (s *session) serverAndPorts(ctx context.Context, serverID string) ([]port, error) {
+	var listed []port
 	var serverErr, portsErr error
 	group := errgroup.Group{}
 	group.Go(func() error { serverErr = s.server(ctx, serverID); return nil })
@@ -115,20 +115,20 @@ func (s *session) serverAndPorts(ctx context.Context, serverID string) ([]ports.
 }
 
 // fixed turns ports into holdings.
-func fixed(listed []ports.Port, project string, provisioned map[string]bool) ([]portHolding, error) {
+func fixed(listed []port, project string, provisioned map[string]bool) ([]portHolding, error) {
 	var holdings []portHolding
 	for i := range listed {
-		port := &listed[i]
-		for _, ip := range port.FixedIPs {
-			addr, err := address(ip.IPAddress)
+		p := &listed[i]
+		for _, ip := range p.FixedIPs {
+			addr, err := address(ip.Address)
 			if err != nil {
 				return nil, err
 			}
-			holdings = append(holdings, portHolding{port: port.ID, Holding: verdict.Holding{
+			holdings = append(holdings, portHolding{port: p.ID, Holding: verdict.Holding{
 				Address:     addr,
 				Kind:        verdict.Fixed,
-				Provisioned: provisioned[port.ID] && portProject(port) == project,
-				Inactive:    inactive(port, project, provisioned[port.ID]),
+				Provisioned: provisioned[p.ID] && p.project() == project,
+				Inactive:    inactive(p, project, provisioned[p.ID]),
 			}})
 		}
 	}
@@ -136,25 +136,21 @@ func fixed(listed []ports.Port, project string, provisioned map[string]bool) ([]
 }
 
 // inactive says why a port does not count, and "" when it does.
-func inactive(port *ports.Port, project string, provisioned bool) string {
+func inactive(p *port, project string, provisioned bool) string {
 	switch {
-	case portProject(port) != project:
+	case p.project() != project:
 		return "its port belongs to another project than the server"
-	case !provisioned && port.Status != "ACTIVE":
-		return "its port is " + reason.Quote(port.Status) + " and was not made by the infrastructure provider"
+	case !provisioned && p.Status != "ACTIVE":
+		return "its port is " + reason.Quote(p.Status) + " and was not made by the infrastructure provider"
 	}
 	return ""
 }
 
-func portProject(port *ports.Port) string {
-	if port.ProjectID != "" {
-		return port.ProjectID
-	}
-	return port.TenantID
-}
+// project has two names in Neutron; the newer one is missing in old releases.
+func (p *port) project() string { return cmp.Or(p.ProjectID, p.TenantID) }
 
 // floating returns the floating IPs on the listed ports. One proves as much as its port does.
-func (s *session) floating(ctx context.Context, listed []ports.Port, holdings []portHolding) ([]portHolding, error) {
+func (s *session) floating(ctx context.Context, listed []port, holdings []portHolding) ([]portHolding, error) {
 	ids := make([]string, 0, len(listed))
 	for i := range listed {
 		ids = append(ids, listed[i].ID)
@@ -165,7 +161,7 @@ func (s *session) floating(ctx context.Context, listed []ports.Port, holdings []
 	}
 	var floating []portHolding
 	for _, fip := range found {
-		addr, err := address(fip.FloatingIP)
+		addr, err := address(fip.Address)
 		if err != nil {
 			return nil, err
 		}

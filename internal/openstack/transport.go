@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// maxBody bounds one answer: a server is a few KiB, a page of ports some hundred.
-	maxBody = 8 << 20
-	// callTimeout bounds one call, body included. Endpoint discovery in gophercloud knows no context,
-	// so this is the only thing that ends it.
+	// maxBody and maxHeader bound one answer: a server is a few KiB, a large catalog some hundred.
+	maxBody   = 1 << 20
+	maxHeader = 64 << 10
+	// callTimeout bounds one call, body included; the context may end it earlier.
 	callTimeout = 15 * time.Second
 )
 
@@ -35,6 +35,8 @@ func httpClient(roots *x509.CertPool) http.Client {
 		IdleConnTimeout:       time.Minute,
 		MaxIdleConnsPerHost:   2,
 		ForceAttemptHTTP2:     true,
+
+		MaxResponseHeaderBytes: maxHeader,
 	}
 	return http.Client{
 		Transport:     guarded{transport},
@@ -56,9 +58,6 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response.Body = &boundedBody{ReadCloser: response.Body, left: maxBody}
 	return response, nil
 }
-
-// CloseIdleConnections lets http.Client close them.
-func (g guarded) CloseIdleConnections() { g.transport.CloseIdleConnections() }
 
 // boundedBody fails, rather than ends, after the bound: half an answer must not look like a whole.
 type boundedBody struct {
