@@ -151,6 +151,6 @@ func nextPage(encoded json.RawMessage) (string, error) {
 }
 
 func get(ctx context.Context, c *gophercloud.ServiceClient, url string, into any) error {
-	_, err := c.Get(ctx, url, into, nil)
+	_, err := c.Get(ctx, url, into, nil) //nolint:bodyclose // read and closed by gophercloud
 	return err
 }

@@ -51,7 +51,7 @@ func newToken(ctx context.Context, keystone *gophercloud.ProviderClient, auth go
 			Catalog []tokens.CatalogEntry `json:"catalog"`
 		} `json:"token"`
 	}
-	response, err := client.Post(ctx, client.ServiceURL("auth", "tokens"), body, &answer, nil)
+	response, err := client.Post(ctx, client.ServiceURL("auth", "tokens"), body, &answer, nil) //nolint:bodyclose // read and closed by gophercloud
 	if err != nil {
 		return grant{}, problem(callToken, err)
 	}
