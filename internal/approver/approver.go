@@ -36,6 +36,8 @@ type Requests interface {
 // Owners finds the Machine behind a node; *owner.Finder is one.
 type Owners interface {
 	Find(ctx context.Context, cluster client.ObjectKey, node string) (owner.Owner, error)
+	// Others returns the other Machines of the cluster for which one of the addresses is recorded.
+	Others(ctx context.Context, o owner.Owner, addresses []netip.Addr) ([]owner.Owner, error)
 }
 
 // Source tells what a machine owns right now. It may use wanted to ask no more than needed, but
@@ -72,6 +74,8 @@ func New(options Options) *Approver {
 type decision struct {
 	request fleet.Pending
 	owner   owner.Owner
+	// others are the Machines that a requested address was recorded for.
+	others  []owner.Owner
 	problem reason.Problem
 	verdict verdict.Verdict
 }
@@ -118,12 +122,11 @@ func (a *Approver) decide(ctx context.Context, key fleet.Key, pending fleet.Pend
 	if err != nil {
 		return d.failed(err)
 	}
-	source := a.options.Sources[d.owner.Infrastructure.GroupVersionKind().GroupKind()]
-	if source == nil {
-		return d.failed(reason.New(reason.InfrastructureNotSupported, "%s", d.owner.Infrastructure.GetKind()))
-	}
-	evidence, err := source.Evidence(ctx, d.owner, r.Addresses)
+	evidence, err := a.evidence(ctx, d.owner, r.Addresses)
 	if err != nil {
+		return d.failed(err)
+	}
+	if d.others, err = a.lookAtOthers(ctx, d.owner, r.Addresses, &evidence); err != nil {
 		return d.failed(err)
 	}
 	d.verdict = verdict.Judge(r, d.owner.Facts, evidence)

@@ -41,9 +41,15 @@ type world struct {
 	ownerErr error
 	evidence verdict.Evidence
 	cloudErr error
-	cloud    int // how often the source was asked
-	approve  func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error
-	approved []string
+	// What other Machines hold, and what they were asked about.
+	others    []owner.Owner
+	theirs    []verdict.Evidence
+	theirErr  error
+	othersErr error
+	shared    []netip.Addr
+	cloud     int // how often the source was asked
+	approve   func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error
+	approved  []string
 
 	events   []event
 	clock    *clocktesting.FakePassiveClock
@@ -102,8 +108,18 @@ func (w *world) Find(context.Context, client.ObjectKey, string) (owner.Owner, er
 	return w.owner, w.ownerErr
 }
 
-func (w *world) Evidence(context.Context, owner.Owner, []netip.Addr) (verdict.Evidence, error) {
+func (w *world) Others(_ context.Context, _ owner.Owner, addresses []netip.Addr) ([]owner.Owner, error) {
+	w.shared = addresses
+	return w.others, w.othersErr
+}
+
+func (w *world) Evidence(_ context.Context, o owner.Owner, _ []netip.Addr) (verdict.Evidence, error) {
 	w.cloud++
+	for i, other := range w.others {
+		if o.Machine == other.Machine {
+			return w.theirs[i], w.theirErr
+		}
+	}
 	return w.evidence, w.cloudErr
 }
 

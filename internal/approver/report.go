@@ -2,6 +2,7 @@ package approver
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/fleet"
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
+	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/verdict"
 )
 
 const (
@@ -86,11 +88,14 @@ func (r *reporter) decided(ctx context.Context, key fleet.Key, d decision) time.
 	log.V(level).Info(headline(why), "detail", detail(d))
 	if event {
 		r.emit(about(d), d.request.Name, why, text)
+		for _, other := range heldBy(d) {
+			r.emit(other, d.request.Name, why, text)
+		}
 	}
 	if why.Outcome() == reason.Approve || why.Outcome() == reason.Ignore {
 		r.forget(key)
 	}
-	return delay(why, attempts)
+	return max(delay(why, attempts), d.problem.RetryAfter)
 }
 
 // unfollowed reports that a cluster cannot be followed, or with nil that it is followed again.
@@ -174,6 +179,17 @@ func (r *reporter) emit(regarding runtime.Object, request string, why reason.Rea
 		text = "Request " + reason.Quote(request) + " of " + text
 	}
 	r.events.Eventf(regarding, nil, kind, string(why), action, "%s", capped(text))
+}
+
+// heldBy are the other Machines that hold a requested address too: their operators must know as well.
+func heldBy(d decision) []runtime.Object {
+	var machines []runtime.Object
+	for _, other := range d.others {
+		if slices.ContainsFunc(d.verdict.Findings, func(f verdict.Finding) bool { return f.Machine == other.Machine.Name }) {
+			machines = append(machines, other.Machine)
+		}
+	}
+	return machines
 }
 
 // about is the object that gets the Event: the Machine, else the Cluster, else none.

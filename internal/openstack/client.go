@@ -3,6 +3,7 @@ package openstack
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
@@ -31,53 +32,80 @@ type session struct {
 	region  string
 	// expires is when the first token does. The catalog is read again then: endpoints move.
 	expires time.Time
+	// rejected: the cloud has stopped to accept the credential.
+	rejected atomic.Bool
 }
 
-// sessionKey is everything that a session depends on. A changed Secret has another
-// resourceVersion, so the session of the old content is never used again (A21). The server asked
-// for is no part of it.
+// sessionKey is where a session comes from. The server asked for is no part of it.
 type sessionKey struct {
-	secret          types.UID
-	resourceVersion string
-	cloud, region   string
+	secret        types.UID
+	cloud, region string
 }
 
 // clientCache keeps sessions: tokens and endpoints, never an answer about a machine.
 type clientCache struct {
-	userAgent string
-	entries   *lru.Cache
-	mu        sync.Mutex
+	options Options
+	roots   *roots
+	entries *lru.Cache
+	mu      sync.Mutex
 }
 
-// entry is one cached session. Its lock is a channel, so that waiting for another's
-// authentication ends with the context.
+// entry is the cached session of a Secret's present content. Its lock is a channel, so that waiting
+// for another's authentication ends with the context.
 type entry struct {
 	lock    chan struct{}
 	session *session
+	// version is the Secret's resourceVersion: the session of other content is never used (A21).
+	version string
 }
 
-func newClientCache(userAgent string) *clientCache {
-	return &clientCache{userAgent: userAgent, entries: lru.New(maxClients)}
+func newClientCache(options Options) (*clientCache, error) {
+	roots, err := newRoots(options.CA)
+	if err != nil {
+		return nil, err
+	}
+	return &clientCache{options: options, roots: roots, entries: lru.New(maxClients)}, nil
 }
 
 // get returns the session for a Secret's content, authenticating if there is none yet.
 func (c *clientCache) get(ctx context.Context, secret *corev1.Secret, ref identityRef) (*session, error) {
-	e := c.entry(sessionKey{secret: secret.UID, resourceVersion: secret.ResourceVersion, cloud: ref.cloud, region: ref.region})
+	e := c.entry(sessionKey{secret: secret.UID, cloud: ref.cloud, region: ref.region})
 	select {
 	case e.lock <- struct{}{}:
 		defer func() { <-e.lock }()
 	case <-ctx.Done():
 		return nil, problem(callToken, ctx.Err())
 	}
-	if e.session != nil && time.Until(e.session.expires) > renewBefore {
+	if e.version != secret.ResourceVersion {
+		e.session, e.version = nil, secret.ResourceVersion
+	}
+	if e.session != nil && e.session.good(renewBefore) {
 		return e.session, nil
 	}
 	s, err := c.authenticate(ctx, secret, ref)
-	if err != nil {
+	switch {
+	case err == nil:
+		e.session = s
+	case e.session != nil && e.session.good(0) && reason.Of(err, "").Reason == reason.CloudUnavailable:
+		// Keystone does not answer now, but has given a token that is still good.
+	default:
+		e.session = nil
 		return nil, err
 	}
-	e.session = s
-	return s, nil
+	return e.session, nil
+}
+
+// good tells whether the session's token is accepted for at least that long.
+func (s *session) good(margin time.Duration) bool {
+	return !s.rejected.Load() && time.Until(s.expires) > margin
+}
+
+// rejected marks a session whose credential the cloud no longer accepts, so that the next verdict
+// begins with a new one.
+func (c *clientCache) rejected(s *session, err error) {
+	if reason.Of(err, "").Reason == reason.CredentialRejected {
+		s.rejected.Store(true)
+	}
 }
 
 func (c *clientCache) entry(key sessionKey) *entry {
@@ -96,11 +124,11 @@ func (c *clientCache) authenticate(ctx context.Context, secret *corev1.Secret, r
 	if !ok {
 		return nil, reason.New(reason.CredentialMissing, "Secret %s has no key %s", secret.Name, keyClouds)
 	}
-	credential, err := parseCredential(data, ref.cloud, ref.region)
+	credential, err := parseCredential(data, ref.cloud, ref.region, c.options.AllowInsecure)
 	if err != nil {
 		return nil, err
 	}
-	pool, err := roots(secret)
+	pool, err := c.roots.of(secret)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +136,8 @@ func (c *clientCache) authenticate(ctx context.Context, secret *corev1.Secret, r
 	if err != nil {
 		return nil, invalid("auth_url cannot be used")
 	}
-	provider.HTTPClient = httpClient(pool)
-	provider.UserAgent.Prepend(c.userAgent)
+	provider.HTTPClient = httpClient(pool, c.options.AllowInsecure, credential.unverified)
+	provider.UserAgent.Prepend(c.options.UserAgent)
 	// Tokens are asked for without a token, by a client that cannot renew one.
 	keystone := &gophercloud.ProviderClient{
 		IdentityBase: provider.IdentityBase, HTTPClient: provider.HTTPClient, UserAgent: provider.UserAgent,

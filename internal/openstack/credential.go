@@ -54,21 +54,23 @@ type credential struct {
 	auth         gophercloud.AuthOptions
 	region       string
 	availability gophercloud.Availability
+	// unverified: TLS certificates are not checked, because credential and operator say so.
+	unverified bool
 }
 
 // parseCredential reads one cloud of a clouds.yaml that a tenant may have written. The region of the
 // identityRef wins over the file's, as in Cluster API's OpenStack provider.
 //
 // The error is always a *reason.Problem. It never wraps the parser's error, which quotes the file.
-func parseCredential(cloudsYAML []byte, name, region string) (credential, error) {
+func parseCredential(cloudsYAML []byte, name, region string, allowInsecure bool) (credential, error) {
 	c, err := decodeCloud(cloudsYAML, name)
 	if err != nil {
 		return credential{}, err
 	}
-	if err := checkSecure(c); err != nil {
+	out := credential{region: region}
+	if out.unverified, err = checkSecure(c, allowInsecure); err != nil {
 		return credential{}, err
 	}
-	out := credential{region: region}
 	if out.region == "" {
 		out.region = c.Region
 	}
@@ -101,25 +103,27 @@ func decodeCloud(cloudsYAML []byte, name string) (c cloud, err error) {
 	return *found, nil
 }
 
-func checkSecure(c cloud) error {
+// checkSecure tells whether the credential asks for TLS that is not verified. That, and plain http,
+// is refused unless the operator allows it.
+func checkSecure(c cloud, allowInsecure bool) (unverified bool, err error) {
 	endpoint, err := url.Parse(c.Auth.AuthURL)
 	if err != nil || endpoint.Hostname() == "" || endpoint.User != nil || (endpoint.Scheme != "https" && endpoint.Scheme != "http") {
-		return invalid("auth_url is missing or not of the form https://HOST:PORT/PATH")
+		return false, invalid("auth_url is missing or not of the form https://HOST:PORT/PATH")
 	}
-	if endpoint.Scheme != "https" {
-		return reason.New(reason.CredentialInsecure, "auth_url is not https")
+	if endpoint.Scheme != "https" && !allowInsecure {
+		return false, reason.New(reason.CredentialInsecure, "auth_url is not https")
 	}
 	if c.Verify == nil {
-		return nil
+		return false, nil
 	}
 	verify, err := strconv.ParseBool(fmt.Sprint(c.Verify))
 	if err != nil {
-		return invalid("verify is neither true nor false")
+		return false, invalid("verify is neither true nor false")
 	}
-	if !verify {
-		return reason.New(reason.CredentialInsecure, "verify is false")
+	if !verify && !allowInsecure {
+		return false, reason.New(reason.CredentialInsecure, "verify is false")
 	}
-	return nil
+	return !verify, nil
 }
 
 func availability(c cloud) (gophercloud.Availability, error) {

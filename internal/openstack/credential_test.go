@@ -193,7 +193,7 @@ func TestHostileClouds(t *testing.T) {
 	for _, c := range hostileFiles() {
 		t.Run(c.name, func(t *testing.T) {
 			began := time.Now()
-			got, err := parseCredential([]byte(c.file), "default", "")
+			got, err := parseCredential([]byte(c.file), "default", "", false)
 			if took := time.Since(began); took > 5*time.Second {
 				t.Errorf("took %s", took)
 			}

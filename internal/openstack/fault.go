@@ -6,7 +6,9 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2"
 
@@ -21,6 +23,7 @@ const (
 	callCatalog     call = "finding the endpoints"
 	callServer      call = "reading the server from Nova"
 	callPorts       call = "listing the server's ports in Neutron"
+	callSubports    call = "listing the trunks' subports in Neutron"
 	callFloatingIPs call = "listing the floating IPs in Neutron"
 )
 
@@ -51,7 +54,9 @@ func problem(c call, err error) error {
 	case errors.As(err, &afterReauth):
 		return problem(c, afterReauth.ErrOriginal)
 	case errors.As(err, &status):
-		return reason.New(statusReason(c, status.Actual), "%s: status %d", c, status.Actual)
+		p := reason.New(statusReason(c, status.Actual), "%s: status %d", c, status.Actual)
+		p.RetryAfter = retryAfter(status.ResponseHeader)
+		return p
 	case errors.As(err, &noEndpoint):
 		return reason.New(reason.CredentialInvalid, "%s: the catalog has none for this region and interface", c)
 	case errors.Is(err, errRedirect):
@@ -88,4 +93,19 @@ func statusReason(c call, status int) reason.Reason {
 		return reason.CloudUnavailable
 	}
 	return reason.CloudAnswerInvalid
+}
+
+// maxRetryAfter bounds what a cloud can ask for: it may be a tenant's own, or mistaken.
+const maxRetryAfter = 5 * time.Minute
+
+// retryAfter reads the header in both of its forms (RFC 9110, section 10.2.3); 0 without one.
+func retryAfter(header http.Header) time.Duration {
+	text := header.Get("Retry-After")
+	var wanted time.Duration
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+		wanted = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(text); err == nil {
+		wanted = time.Until(at)
+	}
+	return min(max(wanted, 0), maxRetryAfter)
 }

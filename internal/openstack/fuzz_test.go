@@ -22,7 +22,7 @@ func FuzzParseCredential(f *testing.F) {
 	f.Add([]byte(password("user_id", "u", "tenant_id", "p")), "default", "two")
 	f.Add([]byte(authKey("application_credential_id", "-", "application_credential_name", "n", "user_id", "u")), "default", "")
 	f.Fuzz(func(t *testing.T, cloudsYAML []byte, name, region string) {
-		got, err := parseCredential(cloudsYAML, name, region)
+		got, err := parseCredential(cloudsYAML, name, region, false)
 		if err == nil {
 			checkAccepted(t, got)
 			if region != "" && got.region != region {

@@ -74,17 +74,21 @@ func start(t *testing.T, config ...simulator.Config) *fixture {
 		f.mapper.Add(gvk(known, "v1beta1"), meta.RESTScopeNamespace)
 	}
 	f.mapper.Add(gvk("OpenStackServer", "v1alpha1"), meta.RESTScopeNamespace)
-	f.source = New(f.objects, f.mapper, userAgent)
+	if f.source, err = New(f.objects, f.mapper, Options{UserAgent: userAgent}); err != nil {
+		t.Fatal(err)
+	}
 	f.owner = owner.Owner{
 		Cluster: &clusterv1.Cluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "c1"},
 			Spec:       clusterv1.ClusterSpec{InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: Group, Kind: "OpenStackCluster", Name: "c1"}},
 		},
+		Machine: &clusterv1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "m1"}},
 		Infrastructure: object("OpenStackMachine", "n1", map[string]any{
 			"spec": map[string]any{"identityRef": map[string]any{"type": "Secret", "name": secretName, "cloudName": "default"}},
 		}),
 		ProviderID: "openstack:///" + f.server.ID,
 	}
+	f.objects.put(object("OpenStackCluster", "c1", nil))
 	f.setClouds(f.credential.CloudsYAML())
 	return f
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 
@@ -35,6 +36,11 @@ type (
 		TenantID  string    `json:"tenant_id"`
 		Status    string    `json:"status"`
 		FixedIPs  []fixedIP `json:"fixed_ips"`
+		Trunk     struct {
+			Subports []struct {
+				ID string `json:"port_id"`
+			} `json:"sub_ports"`
+		} `json:"trunk_details"`
 	}
 	fixedIP struct {
 		Address string `json:"ip_address"`
@@ -79,15 +85,26 @@ func (s *session) ports(ctx context.Context, serverID string) ([]port, error) {
 	return slices.DeleteFunc(found, func(p port) bool { return p.DeviceID != serverID }), nil
 }
 
-// floatingIPs lists the floating IPs that are bound to any of the ports now. Neutron takes a repeated
-// key as "any of".
-func (s *session) floatingIPs(ctx context.Context, portIDs []string) ([]floatingIP, error) {
-	found, err := list[floatingIP](ctx, s.network, "floatingips", url.Values{"port_id": portIDs})
+// portsByID lists the ports with the IDs that are the map's keys. Neutron takes a repeated key as
+// "any of".
+func (s *session) portsByID(ctx context.Context, ids map[string]*port) ([]port, error) {
+	found, err := list[port](ctx, s.network, "ports", url.Values{"id": sortedKeys(ids)})
+	if err != nil {
+		return nil, problem(callSubports, err)
+	}
+	return found, nil
+}
+
+// floatingIPs lists the floating IPs that are bound to any of the ports, the map's keys, now.
+func (s *session) floatingIPs(ctx context.Context, ports map[string]portHolding) ([]floatingIP, error) {
+	found, err := list[floatingIP](ctx, s.network, "floatingips", url.Values{"port_id": sortedKeys(ports)})
 	if err != nil {
 		return nil, problem(callFloatingIPs, err)
 	}
 	return found, nil
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 // list reads all pages of a collection. Of the link to the next page only the query is taken: it
 // cannot lead to another place, and it may be of http when Neutron does not know its own proxy.

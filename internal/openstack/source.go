@@ -1,16 +1,15 @@
 // Package openstack finds out from OpenStack which addresses the server behind a Machine owns.
 //
-// Two calls explain a server's fixed addresses, a third its floating IPs. Each verdict asks anew:
+// Two calls explain a server's fixed addresses, one more its floating IPs, one more the subports of a
+// trunk. Each verdict asks anew:
 // no answer outlives it (A06). The credential and everything it leads to are a tenant's and hostile:
 // https only, no redirects, bounded answers, no environment, no files, and no word of an answer in
 // an error.
 package openstack
 
 import (
-	"cmp"
 	"context"
 	"net/netip"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,14 +37,30 @@ type Source struct {
 	clients *clientCache
 }
 
-// New makes a Source. The reader must read Secrets and unstructured objects live; the user agent is
-// what OpenStack's operators see.
-func New(reader client.Reader, mapper meta.RESTMapper, userAgent string) *Source {
-	return &Source{Reader: reader, Mapper: mapper, clients: newClientCache(userAgent)}
+// Options are what the operator chose about OpenStack.
+type Options struct {
+	// UserAgent is what OpenStack's operators see.
+	UserAgent string
+	// CA are the default CAs, in PEM, for credentials that bring none. Empty: the system's.
+	CA []byte
+	// AllowInsecure lets credentials use http and unverified TLS.
+	AllowInsecure bool
+}
+
+// New makes a Source. The reader must read Secrets, Namespaces and unstructured objects live. It
+// fails when Options.CA holds no certificate.
+func New(reader client.Reader, mapper meta.RESTMapper, options Options) (*Source, error) {
+	clients, err := newClientCache(options)
+	if err != nil {
+		return nil, err
+	}
+	return &Source{Reader: reader, Mapper: mapper, clients: clients}, nil
 }
 
 // Evidence returns what the machine's server holds now: the fixed addresses of its ports, and, when
-// they do not explain all wanted addresses, the floating IPs bound to those ports.
+// they do not explain all wanted addresses, those of its trunks' subports and the floating IPs bound
+// to any of them. For a worker it also names the addresses of the API server's load balancer, which
+// no worker may have (A08).
 //
 // A port counts if its project is the server's and it was made by Cluster API's OpenStack provider
 // or is ACTIVE. device_owner and the MAC are not looked at, because a member of the project can set
@@ -62,7 +77,15 @@ func (s *Source) Evidence(ctx context.Context, o owner.Owner, wanted []netip.Add
 	if err != nil {
 		return verdict.Evidence{}, err
 	}
-	session, err := s.identity(ctx, o)
+	cluster, err := s.cluster(ctx, o)
+	if err != nil {
+		return verdict.Evidence{}, err
+	}
+	reserved, err := loadBalancer(o, cluster)
+	if err != nil {
+		return verdict.Evidence{}, err
+	}
+	session, err := s.identity(ctx, o, cluster)
 	if err != nil {
 		return verdict.Evidence{}, err
 	}
@@ -72,26 +95,19 @@ func (s *Source) Evidence(ctx context.Context, o owner.Owner, wanted []netip.Add
 	}
 	listed, err := session.serverAndPorts(ctx, serverID)
 	if err != nil {
+		s.clients.rejected(session, err)
 		return verdict.Evidence{}, err
 	}
-	holdings, err := fixed(listed, session.project, provisioned)
+	holdings, err := session.holdings(ctx, listed, provisioned, wanted)
 	if err != nil {
+		s.clients.rejected(session, err)
 		return verdict.Evidence{}, err
 	}
-	if !explained(wanted, holdings) {
-		floating, err := session.floating(ctx, listed, holdings)
-		if err != nil {
-			return verdict.Evidence{}, err
-		}
-		holdings = append(holdings, floating...)
+	evidence := verdict.Evidence{Reserved: reserved}
+	for _, h := range holdings {
+		evidence.Holdings = append(evidence.Holdings, h.Holding)
 	}
-	return verdict.Evidence{Holdings: withoutPort(holdings)}, nil
-}
-
-// portHolding remembers the port of an address, to find the floating IPs on it.
-type portHolding struct {
-	verdict.Holding
-	port string
+	return evidence, nil
 }
 
 // serverAndPorts asks Nova and Neutron at the same time: neither needs the other's answer.
@@ -112,92 +128,4 @@ func (s *session) serverAndPorts(ctx context.Context, serverID string) ([]port, 
 		return nil, reason.New(reason.PortsMissing, "%s: the list is empty", callPorts)
 	}
 	return listed, nil
-}
-
-// fixed turns ports into holdings.
-func fixed(listed []port, project string, provisioned map[string]bool) ([]portHolding, error) {
-	var holdings []portHolding
-	for i := range listed {
-		p := &listed[i]
-		for _, ip := range p.FixedIPs {
-			addr, err := address(ip.Address)
-			if err != nil {
-				return nil, err
-			}
-			holdings = append(holdings, portHolding{port: p.ID, Holding: verdict.Holding{
-				Address:     addr,
-				Kind:        verdict.Fixed,
-				Provisioned: provisioned[p.ID] && p.project() == project,
-				Inactive:    inactive(p, project, provisioned[p.ID]),
-			}})
-		}
-	}
-	return holdings, nil
-}
-
-// inactive says why a port does not count, and "" when it does.
-func inactive(p *port, project string, provisioned bool) string {
-	switch {
-	case p.project() != project:
-		return "its port belongs to another project than the server"
-	case !provisioned && p.Status != "ACTIVE":
-		return "its port is " + reason.Quote(p.Status) + " and was not made by the infrastructure provider"
-	}
-	return ""
-}
-
-// project has two names in Neutron; the newer one is missing in old releases.
-func (p *port) project() string { return cmp.Or(p.ProjectID, p.TenantID) }
-
-// floating returns the floating IPs on the listed ports. One proves as much as its port does.
-func (s *session) floating(ctx context.Context, listed []port, holdings []portHolding) ([]portHolding, error) {
-	ids := make([]string, 0, len(listed))
-	for i := range listed {
-		ids = append(ids, listed[i].ID)
-	}
-	found, err := s.floatingIPs(ctx, ids)
-	if err != nil {
-		return nil, err
-	}
-	var floating []portHolding
-	for _, fip := range found {
-		addr, err := address(fip.Address)
-		if err != nil {
-			return nil, err
-		}
-		// The list is what Neutron says it filtered; only what is bound to our ports counts.
-		if i := slices.IndexFunc(holdings, func(h portHolding) bool { return h.port == fip.PortID }); i >= 0 {
-			h := holdings[i]
-			h.Address, h.Kind = addr, verdict.Floating
-			floating = append(floating, h)
-		}
-	}
-	return floating, nil
-}
-
-// address parses what OpenStack writes. One that cannot be read is an error: skipping it would make
-// an address look unowned.
-func address(text string) (netip.Addr, error) {
-	addr, err := netip.ParseAddr(text)
-	if err != nil || addr.Zone() != "" {
-		return netip.Addr{}, reason.New(reason.CloudAnswerInvalid, "an address of the server cannot be read")
-	}
-	return addr.Unmap(), nil
-}
-
-func explained(wanted []netip.Addr, holdings []portHolding) bool {
-	for _, addr := range wanted {
-		if !slices.ContainsFunc(holdings, func(h portHolding) bool { return h.Address == addr }) {
-			return false
-		}
-	}
-	return true
-}
-
-func withoutPort(holdings []portHolding) []verdict.Holding {
-	out := make([]verdict.Holding, 0, len(holdings))
-	for _, h := range holdings {
-		out = append(out, h.Holding)
-	}
-	return out
 }

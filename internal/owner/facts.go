@@ -58,7 +58,7 @@ func facts(c *clusterv1.Cluster, m *clusterv1.Machine, names []string) (verdict.
 	}
 	// The provider may put the API's floating IP on a control plane server, so only workers are
 	// refused it.
-	if _, controlPlane := m.Labels[clusterv1.MachineControlPlaneLabel]; !controlPlane {
+	if !controlPlane(m) {
 		if addr, err := netip.ParseAddr(c.Spec.ControlPlaneEndpoint.Host); err == nil {
 			o.Reserved = append(o.Reserved, verdict.Reserved{Address: addr, What: "the cluster's control plane endpoint"})
 		}
@@ -74,4 +74,12 @@ func prefix(c *clusterv1.Cluster, text string) (netip.Prefix, error) {
 			c.Name, reason.Quote(text))
 	}
 	return cidr.Masked(), nil
+}
+
+// ControlPlane tells whether the machine belongs to the control plane.
+func (o Owner) ControlPlane() bool { return controlPlane(o.Machine) }
+
+func controlPlane(m *clusterv1.Machine) bool {
+	_, is := m.Labels[clusterv1.MachineControlPlaneLabel]
+	return is
 }

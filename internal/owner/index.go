@@ -2,6 +2,8 @@ package owner
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,23 +14,53 @@ import (
 const (
 	byNodeName = "csr-approver/node-name"
 	byNodeRef  = "csr-approver/node-ref"
+	byAddress  = "csr-approver/address"
 )
 
-// SetupIndexes adds what Find needs to the manager's cache: Machines by each name that their node
-// may have, and by the node that Cluster API linked them to.
+// undecodable stands in the index for an address that cannot be read. It is no address, so
+// nothing else has this key.
+const undecodable = "undecodable"
+
+// SetupIndexes adds what Find and Others need to the manager's cache: Machines by each name that
+// their node may have, by the node that Cluster API linked them to, and by each recorded address.
 func SetupIndexes(ctx context.Context, indexer client.FieldIndexer, domains []string) error {
 	if err := indexer.IndexField(ctx, &clusterv1.Machine{}, byNodeName, func(o client.Object) []string {
 		return nodeNameKeys(o.(*clusterv1.Machine), domains)
 	}); err != nil {
 		return err
 	}
-	return indexer.IndexField(ctx, &clusterv1.Machine{}, byNodeRef, func(o client.Object) []string {
+	if err := indexer.IndexField(ctx, &clusterv1.Machine{}, byNodeRef, func(o client.Object) []string {
 		m := o.(*clusterv1.Machine)
 		if !m.Status.NodeRef.IsDefined() {
 			return nil
 		}
 		return []string{key(m.Spec.ClusterName, m.Status.NodeRef.Name)}
+	}); err != nil {
+		return err
+	}
+	return indexer.IndexField(ctx, &clusterv1.Machine{}, byAddress, func(o client.Object) []string {
+		return addressKeys(o.(*clusterv1.Machine))
 	})
+}
+
+// addressKeys are the addresses that the infrastructure provider recorded for a Machine.
+func addressKeys(m *clusterv1.Machine) []string {
+	var keys []string
+	for _, recorded := range m.Status.Addresses {
+		switch recorded.Type {
+		case clusterv1.MachineInternalIP, clusterv1.MachineExternalIP:
+		default:
+			continue // a name
+		}
+		text := undecodable
+		if addr, err := netip.ParseAddr(recorded.Address); err == nil {
+			text = addr.Unmap().WithZone("").String()
+		}
+		if k := key(m.Spec.ClusterName, text); !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
 }
 
 // NodeNames are the names that a Machine's node may have.

@@ -64,11 +64,18 @@ func (f *Finder) Find(ctx context.Context, cluster client.ObjectKey, node string
 	if err := f.Reader.Get(ctx, cluster, o.Cluster); err != nil {
 		return Owner{}, unavailable("Cluster", err)
 	}
-	var err error
-	if o.Machine, err = f.machine(ctx, o.Cluster, node); err != nil {
+	machine, err := f.machine(ctx, o.Cluster, node)
+	if err != nil {
+		o.Machine = machine
 		return o, err
 	}
-	ref := o.Machine.Spec.InfrastructureRef
+	return f.chain(ctx, o.Cluster, machine)
+}
+
+// chain follows a Machine to its infrastructure object. On an error the Owner has what was found.
+func (f *Finder) chain(ctx context.Context, cluster *clusterv1.Cluster, machine *clusterv1.Machine) (o Owner, err error) {
+	o = Owner{Cluster: cluster, Machine: machine}
+	ref := machine.Spec.InfrastructureRef
 	kind := schema.GroupKind{Group: ref.APIGroup, Kind: ref.Kind}
 	if !f.Supported(kind) {
 		return o, reason.New(reason.InfrastructureNotSupported, "%s %s", kind, ref.Name)

@@ -66,8 +66,9 @@ var entries = map[Reason]Entry{
 
 	CredentialMissing:      {Wait, false, "the credential that identityRef names, or the cloud in it, does not exist", "create the Secret, or correct identityRef"},
 	CredentialInvalid:      {Refuse, false, "the credential's clouds.yaml or CA cannot be used", "correct the Secret"},
-	CredentialInsecure:     {Refuse, false, "the credential asks for http or for unverified TLS", "use https, with the CA in key cacert if it is a private one"},
-	CredentialNotSupported: {Refuse, false, "the kind of credential or identityRef is not supported", "use a Secret with a password or an application credential"},
+	CredentialInsecure:     {Refuse, false, "the credential asks for http or for unverified TLS", "use https, with the CA in key cacert if it is a private one; or start the approver with --allow-insecure-openstack"},
+	CredentialNotSupported: {Refuse, false, "the kind of credential or identityRef is not supported", "use a Secret or an OpenStackClusterIdentity, with a password or an application credential"},
+	CredentialNotAllowed:   {Refuse, false, "the OpenStackClusterIdentity's namespaceSelector leaves the Cluster's namespace out", "label the namespace, or use a credential that is for it"},
 	CredentialRejected:     {Error, false, "the cloud does not accept the credential", "renew the credential in the Secret"},
 
 	ServerNotFound:     {Refuse, false, "the cloud has no server of the Machine's ID in the credential's project and region", "check project and region of the credential; a deleted server's Machine goes away by itself"},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 )
 
 // Problem is an error: a reason with the words for the person who reads it. Its text goes into Events and logs
@@ -13,6 +14,8 @@ type Problem struct {
 	Reason Reason
 	// Detail says what was found and what was expected. May be empty.
 	Detail string
+	// RetryAfter is how long whoever could not answer wants to be left alone. 0: it did not say.
+	RetryAfter time.Duration
 }
 
 // New makes a Problem. The detail is formatted like fmt.Sprintf.

@@ -53,6 +53,7 @@ const (
 	CredentialInvalid      Reason = "CredentialInvalid"
 	CredentialInsecure     Reason = "CredentialInsecure"
 	CredentialNotSupported Reason = "CredentialNotSupported"
+	CredentialNotAllowed   Reason = "CredentialNotAllowed"
 	CredentialRejected     Reason = "CredentialRejected"
 )
 

@@ -31,6 +31,8 @@ type Evidence struct {
 	// Others are addresses that other Machines of the same cluster hold, as far as a requested
 	// address was recorded for one of them and looked up live.
 	Others []OtherHolding
+	// Reserved are addresses that the source knows to belong to the cluster, beside Owner.Reserved.
+	Reserved []Reserved
 }
 
 // Holding is one address on one of the machine's ports.

@@ -98,7 +98,7 @@ func Judge(r request.Request, owner Owner, evidence Evidence) Verdict {
 
 // judgeAddress returns a Finding whose reason is Approved when the address is the machine's own.
 func judgeAddress(addr netip.Addr, owner Owner, evidence Evidence) Finding {
-	for _, r := range owner.Reserved {
+	for _, r := range slices.Concat(owner.Reserved, evidence.Reserved) {
 		if same(r.Address, addr) {
 			return Finding{Reason: reason.AddressReserved, Detail: r.What}
 		}
