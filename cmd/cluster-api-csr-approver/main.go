@@ -74,7 +74,12 @@ func run(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)
 	}
-	cloud := openstack.New(mgr.GetClient(), mgr.GetRESTMapper(), version.UserAgent())
+	cloud, err := openstack.New(mgr.GetClient(), mgr.GetRESTMapper(), openstack.Options{
+		UserAgent: version.UserAgent(), CA: o.openstackCA, AllowInsecure: o.insecureOpenstack,
+	})
+	if err != nil {
+		return fmt.Errorf("--openstack-ca-file %s: %w", o.openstackCAFile, err)
+	}
 	err = approver.Setup(ctx, mgr, approver.Config{
 		Name:          name,
 		UserAgent:     version.UserAgent(),
@@ -128,6 +133,6 @@ func managerOptions(o *options) ctrl.Options {
 			ByObject:                    map[client.Object]cache.ByObject{&clusterv1.Cluster{}: {Label: o.selector}},
 			ReaderFailOnMissingInformer: true,
 		},
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.Namespace{}}}},
 	}
 }

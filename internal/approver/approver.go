@@ -50,6 +50,7 @@ type Source interface {
 type Approver struct {
 	options Options
 	report  *reporter
+	pace    *pacer
 }
 
 // Options are what an Approver needs. All fields are required.
@@ -67,7 +68,7 @@ type Options struct {
 
 // New makes an Approver.
 func New(options Options) *Approver {
-	return &Approver{options: options, report: newReporter(options.Events, options.Metrics, options.Clock)}
+	return &Approver{options: options, report: newReporter(options.Events, options.Metrics, options.Clock), pace: newPacer()}
 }
 
 // decision is one verdict with everything that a report of it needs.
@@ -90,6 +91,9 @@ func (a *Approver) Reconcile(ctx context.Context, key fleet.Key) (reconcile.Resu
 	}
 	if a.report.settled(key, pending.UID) {
 		return reconcile.Result{}, nil
+	}
+	if wait := a.pace.wait(key, a.options.Clock.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	judged, cancel := context.WithTimeout(ctx, verdictTimeout)
 	defer cancel()
