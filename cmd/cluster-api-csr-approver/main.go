@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"strings"
 
@@ -66,10 +68,17 @@ func run(ctx context.Context, arguments []string) error {
 		}
 	}
 
+	// net/http prints what a server sends unasked, in the server's words. Everything of ours goes
+	// through klog.
+	log.SetOutput(io.Discard)
+
 	config, err := restConfig(o.kubeconfig)
 	if err != nil {
 		return err
 	}
+	// client-go's default of 5 requests a second would be shared by all clusters; the API server's
+	// own priority and fairness knows better who waits.
+	config.QPS = -1
 	mgr, err := ctrl.NewManager(config, managerOptions(o))
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)

@@ -186,7 +186,7 @@ func TestNotApproved(t *testing.T) {
 			w.approve = func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error {
 				return problem(reason.RequestGone)
 			}
-		}, reason.RequestGone, "", 1, 0},
+		}, reason.RequestGone, "", 1, time.Minute},
 		{"E60 decided meanwhile", func(w *world) {
 			w.csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}
 		}, reason.AlreadyDecided, "", 0, 0},
@@ -271,6 +271,47 @@ func TestRetrySchedule(t *testing.T) {
 	w.reconcile(t)
 	if len(w.approved) != 1 || w.events[len(w.events)-1].reason != "Approved" {
 		t.Errorf("approved %v, events %+v", w.approved, w.events)
+	}
+}
+
+// A Machine that changes has its node's request judged at once, which does not use up the schedule:
+// while a machine is provisioned it changes often, and that is when its ports become ACTIVE.
+func TestMachineChangesKeepTheSchedule(t *testing.T) {
+	w := newWorld()
+	w.evidence = verdict.Evidence{}
+	for range paceBurst - 1 {
+		if after := w.reconcile(t); after > 18*time.Second {
+			t.Errorf("judged again after %s, expected 15s ±20 %%", after)
+		}
+		w.clock.SetTime(w.clock.Now().Add(200 * time.Millisecond))
+	}
+}
+
+// One cluster whose answers hang keeps four workers busy, no more.
+func TestPerCluster(t *testing.T) {
+	p := newPacer()
+	for range perCluster {
+		if !p.enter(key.Cluster) {
+			t.Fatal("no room")
+		}
+	}
+	if p.enter(key.Cluster) {
+		t.Error("room for a fifth verdict")
+	}
+	if !p.enter(client.ObjectKey{Name: "c2"}) {
+		t.Error("no room for another cluster")
+	}
+	p.leave(key.Cluster)
+	if !p.enter(key.Cluster) {
+		t.Error("no room after one has ended")
+	}
+
+	w := newWorld()
+	for range perCluster {
+		w.approver.pace.enter(key.Cluster)
+	}
+	if after := w.reconcile(t); after == 0 || after > time.Second || w.cloud != 0 {
+		t.Errorf("judged again after %s, the cloud was asked %d times", after, w.cloud)
 	}
 }
 

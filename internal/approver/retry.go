@@ -26,10 +26,17 @@ func delay(why reason.Reason, attempts int) time.Duration {
 		return 0
 	case why.Outcome() == reason.Refuse, why.Outcome() == reason.Wait:
 		d = again[min(attempts, len(again)-1)]
+	case why == reason.RequestChanged:
+		d = firstError // it is judged anew, whatever it is now
+	case why == reason.RequestGone:
+		d = lastError // in case it is not: the store would have said so
 	case why.Outcome() == reason.Error:
 		d = min(firstError<<min(attempts, 6), lastError)
 	default:
 		return 0
 	}
-	return d*4/5 + rand.N(d*2/5)
+	return spread(d)
 }
+
+// spread is a delay of ±20 %.
+func spread(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5) }

@@ -213,7 +213,7 @@ func following(t *testing.T, bounds limits, objects ...*object) *rig {
 		r.server.put(csr)
 	}
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	r.Follow(home)
+	r.Follow(home, "uid")
 	r.wantReport("")
 	return r
 }

@@ -59,6 +59,12 @@ func machine(name, infra string, change ...func(*clusterv1.Machine, *unstructure
 	return []client.Object{m, i}
 }
 
+// another gives a machine a server of its own.
+func another(m *clusterv1.Machine, i *unstructured.Unstructured) {
+	m.Spec.ProviderID = "openstack:///22222222-2222-2222-2222-222222222222"
+	i.Object["spec"] = map[string]any{"providerID": m.Spec.ProviderID}
+}
+
 func finder(t *testing.T, domains []string, objects ...client.Object) *Finder {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -113,7 +119,12 @@ func TestFind(t *testing.T) {
 		}), node: "n2", reason: reason.NameMismatch, about: "m1"},
 		{name: "nodeRef of another Machine never selects (A03)", objects: join(one("n1", func(m *clusterv1.Machine, _ *unstructured.Unstructured) {
 			m.Status.NodeRef.Name = "n2"
-		}), machine("m2", "n2")), node: "n2", about: "m2"},
+		}), machine("m2", "n2", another)), node: "n2", about: "m2"},
+		{name: "two Machines with one server", objects: join(one("n1"), machine("m2", "n2")), node: "n2", reason: reason.AmbiguousMachine, about: "m2"},
+		{name: "two Machines with one server, one with a region", objects: join(one("n1"), machine("m2", "n2", func(m *clusterv1.Machine, i *unstructured.Unstructured) {
+			m.Spec.ProviderID = strings.Replace(id, "///", "//RegionOne/", 1)
+			i.Object["spec"] = map[string]any{"providerID": m.Spec.ProviderID}
+		})), node: "n2", reason: reason.AmbiguousMachine, about: "m2"},
 		{name: "E48 nodeRef is not waited for", objects: one("n1"), node: "n1", about: "m1"},
 		{name: "two Machines with one name", objects: join(one("web.1"), machine("m2", "web-1")), node: "web-1", reason: reason.AmbiguousMachine},
 		{name: "two Machines share a form that the node does not go by", objects: join(one("web.1"), machine("m2", "web-1")), node: "web.1", reason: reason.AmbiguousMachine},
@@ -168,7 +179,7 @@ func TestFind(t *testing.T) {
 			if about != test.about {
 				t.Errorf("the Machine to tell is %q, expected %q", about, test.about)
 			}
-			if test.reason == "" && (o.ProviderID != id || o.Infrastructure == nil || !slices.Contains(o.Facts.Names, test.node)) {
+			if test.reason == "" && (o.ProviderID != o.Machine.Spec.ProviderID || o.Infrastructure == nil || !slices.Contains(o.Facts.Names, test.node)) {
 				t.Errorf("incomplete owner: %+v", o)
 			}
 		})
