@@ -68,7 +68,7 @@ func start(t *testing.T, config ...simulator.Config) *fixture {
 	f.credential = f.project.AddApplicationCredential("approver")
 	f.server = f.project.AddServer("n1")
 	f.port = f.project.AddPort(f.server.ID, "10.0.0.5")
-	f.secrets = []string{sim.URL(), sim.URL()[len("https://"):], f.credential.Secret, "gAAAAAB", canary}
+	f.secrets = []string{sim.URL(), sim.URL()[strings.Index(sim.URL(), "//")+2:], f.credential.Secret, "gAAAAAB", canary}
 
 	for _, known := range []string{"OpenStackMachine", "OpenStackCluster"} {
 		f.mapper.Add(gvk(known, "v1beta1"), meta.RESTScopeNamespace)
