@@ -143,6 +143,19 @@ func (w *world) count(r reason.Reason) int {
 	return int(testutil.ToFloat64(w.approver.options.Metrics.decisions.WithLabelValues(r.Outcome().String(), string(r))))
 }
 
+// E62: requests are as old as they like, by whatever clock: nothing is refused for its age.
+func TestClock(t *testing.T) {
+	for _, off := range []time.Duration{-3 * time.Hour, 3 * time.Hour, 1000 * time.Hour} {
+		w := newWorld()
+		w.csr.CreationTimestamp = metav1.NewTime(w.clock.Now())
+		w.clock.SetTime(w.clock.Now().Add(off))
+		w.reconcile(t)
+		if len(w.approved) != 1 {
+			t.Errorf("not approved with a clock that is off by %s", off)
+		}
+	}
+}
+
 func TestApprove(t *testing.T) {
 	w := newWorld()
 	if after := w.reconcile(t); after != 0 {
@@ -454,7 +467,7 @@ func TestUnfollowed(t *testing.T) {
 	}
 }
 
-// Every pair of labels exists from the start and no other ever does.
+// A18: every pair of labels exists from the start and no other ever does.
 func TestMetricSeries(t *testing.T) {
 	w := newWorld()
 	before := testutil.CollectAndCount(w.approver.options.Metrics.decisions)

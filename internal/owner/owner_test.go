@@ -125,7 +125,7 @@ func TestFind(t *testing.T) {
 			m.Spec.ProviderID = strings.Replace(id, "///", "//RegionOne/", 1)
 			i.Object["spec"] = map[string]any{"providerID": m.Spec.ProviderID}
 		})), node: "n2", reason: reason.AmbiguousMachine, about: "m2"},
-		{name: "E48 nodeRef is not waited for", objects: one("n1"), node: "n1", about: "m1"},
+		{name: "E48 nodeRef is not waited for (A04, A32)", objects: one("n1"), node: "n1", about: "m1"},
 		{name: "two Machines with one name", objects: join(one("web.1"), machine("m2", "web-1")), node: "web-1", reason: reason.AmbiguousMachine},
 		{name: "two Machines share a form that the node does not go by", objects: join(one("web.1"), machine("m2", "web-1")), node: "web.1", reason: reason.AmbiguousMachine},
 		{name: "two Machines share what is left after the cut at 63", objects: join(one(strings.Repeat("a", 63)+"x"), machine("m2", strings.Repeat("a", 63)+"y")),
