@@ -8,6 +8,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
@@ -100,13 +101,18 @@ func TestVerdicts(t *testing.T) {
 				t.Fatal(err)
 			}
 			addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: victim.Address.String()}}
-			if err := cluster.Workload.SetAddresses(t.Context(), "a02-thief", addresses); err != nil {
+			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				return cluster.Workload.SetAddresses(t.Context(), "a02-thief", addresses)
+			})
+			if err != nil {
 				t.Fatal(err)
 			}
 			csr := ask(t, "a02-thief", bed.RequestSpec{DNS: []string{"a02-thief"}, IPs: []netip.Addr{victim.Address}})
 			refused(t, csr, thief.Machine.Machine, reason.AddressNotOwned, victim.Address.String())
 		},
 		"E55 A09 five hundred requests of a node that does not exist": func(t *testing.T) {
+			// A Machine whose name does not fit is linked to it, so that the Cluster's Events stay as they are.
+			machine(t, "e55-linked", func(s *bed.MachineSpec) { s.NodeName = "e55-bogus" })
 			for range 500 {
 				ask(t, "e55-bogus", bed.RequestSpec{DNS: []string{"e55-bogus"}})
 			}
