@@ -109,6 +109,24 @@ func TestNoAddressesNoQuestion(t *testing.T) {
 	f.wantCalls(t, map[simulator.Operation]int{simulator.OpToken: 1, simulator.OpServer: 1, simulator.OpPorts: 1})
 }
 
+// TestBodiesAreBounded: what is right in all but its size is not read.
+func TestBodiesAreBounded(t *testing.T) {
+	f := start(t)
+	body := func(size int) {
+		f.sim.ClearFaults()
+		head := fmt.Sprintf(`{"server":{"id":%q,"status":"ACTIVE","tenant_id":%q},"x":"`, f.server.ID, f.project.ID)
+		text := head + strings.Repeat("x", size-len(head)-2) + `"}`
+		f.sim.Inject(simulator.Fault{Operation: simulator.OpServer, Effect: simulator.Handle(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(text))
+		})})
+	}
+	body(maxBody)
+	f.wantHoldings(t, nil, s1)
+	body(maxBody + 1)
+	f.wantProblem(t, reason.CloudAnswerInvalid)
+}
+
 // TestManyHeaders: the bound of the body is not all.
 func TestManyHeaders(t *testing.T) {
 	f := start(t)

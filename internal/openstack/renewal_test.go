@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/test/openstack/simulator"
 )
@@ -158,4 +160,22 @@ func TestEntries(t *testing.T) {
 	f.identityRef(map[string]any{"name": secretName, "cloudName": "other"})
 	f.wantProblem(t, reason.CredentialMissing)
 	want(3)
+}
+
+// TestAnotherSecretInItsPlace: a name may be another Secret's, and so may a resourceVersion (A21).
+func TestAnotherSecretInItsPlace(t *testing.T) {
+	f := start(t)
+	f.wantHoldings(t, nil, s1)
+	next := f.project.AddApplicationCredential("next")
+	secret := &corev1.Secret{ObjectMeta: f.secretMeta(), Data: map[string][]byte{keyClouds: []byte(next.CloudsYAML()), keyCA: f.sim.CAPEM()}}
+	secret.UID = "another-uid"
+	f.objects.version-- // the Secret was the last that was stored
+	f.objects.put(secret)
+	f.sim.ResetRequests()
+	f.wantHoldings(t, nil, s1)
+	for _, r := range f.sim.Requests() {
+		if r.Credential != next.ID {
+			t.Errorf("%s was asked with the credential of the Secret before", r.Path)
+		}
+	}
 }

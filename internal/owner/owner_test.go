@@ -94,7 +94,6 @@ func (f indexerFunc) IndexField(_ context.Context, o client.Object, field string
 func join(lists ...[]client.Object) []client.Object { return slices.Concat(lists...) }
 
 func TestFind(t *testing.T) {
-	type change = func(*clusterv1.Machine, *unstructured.Unstructured)
 	one := func(infra string, c ...change) []client.Object {
 		return join([]client.Object{cluster()}, machine("m1", infra, c...))
 	}
@@ -165,6 +164,9 @@ func TestFind(t *testing.T) {
 			node: "n1", about: "m1"},
 		{name: "service range unreadable", objects: join([]client.Object{cluster(func(c *clusterv1.Cluster) {
 			c.Spec.ClusterNetwork.Services.CIDRBlocks = []string{"10.96.0.0"}
+		})}, machine("m1", "n1")), node: "n1", reason: reason.OwnershipRecordInvalid, about: "m1"},
+		{name: "pod range unreadable", objects: join([]client.Object{cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"192.168.0.0/16", "x"}
 		})}, machine("m1", "n1")), node: "n1", reason: reason.OwnershipRecordInvalid, about: "m1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
