@@ -74,7 +74,10 @@ func run(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)
 	}
-	cloud := openstack.New(mgr.GetClient(), mgr.GetRESTMapper(), version.UserAgent())
+	cloud, err := openstack.New(mgr.GetClient(), mgr.GetRESTMapper(), openstack.Options{UserAgent: version.UserAgent()})
+	if err != nil {
+		return fmt.Errorf("setting up: %w", err)
+	}
 	err = approver.Setup(ctx, mgr, approver.Config{
 		Name:          name,
 		UserAgent:     version.UserAgent(),
