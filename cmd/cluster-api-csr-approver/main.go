@@ -70,6 +70,7 @@ func run(ctx context.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
+	countOwnHostOnly(config)
 	mgr, err := ctrl.NewManager(config, managerOptions(o))
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)
