@@ -79,6 +79,7 @@ func run(ctx context.Context, arguments []string) error {
 	// client-go's default of 5 requests a second would be shared by all clusters; the API server's
 	// own priority and fairness knows better who waits.
 	config.QPS = -1
+	countOwnHostOnly(config)
 	mgr, err := ctrl.NewManager(config, managerOptions(o))
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)

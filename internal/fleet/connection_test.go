@@ -448,7 +448,10 @@ func TestLargePage(t *testing.T) {
 		csr.Spec.Request = make([]byte, 1<<20)
 		objects = append(objects, csr)
 	}
-	r := newRig(t, quick)
+	// Megabytes take their time with the race detector.
+	patient := quick
+	patient.answer = time.Minute
+	r := newRig(t, patient)
 	r.server = newAPIServer(t)
 	for _, csr := range objects {
 		r.server.put(csr)

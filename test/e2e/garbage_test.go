@@ -3,7 +3,6 @@ package e2e
 import (
 	"bytes"
 	"net/netip"
-	"os"
 	"strings"
 	"testing"
 
@@ -19,17 +18,15 @@ const canary = "canary-4f1d"
 
 // Garbage in gives a reason on the Cluster, and nothing else suffers from it.
 func TestGarbageKubeconfigs(t *testing.T) {
+	together(t)
 	unreachable := bytes.ReplaceAll(cluster.Workload.Kubeconfig, []byte(cluster.Workload.Config.Host), []byte("https://127.0.0.1:1"))
 	for name, test := range map[string]struct {
 		kubeconfig []byte
 		reason     reason.Reason
 	}{
 		"no-kubeconfig": {[]byte(canary + ": {"), reason.KubeconfigInvalid},
-		"exec": {bytes.Replace(cluster.Workload.Kubeconfig, []byte("client-certificate-data:"),
-			[]byte("exec: {apiVersion: client.authentication.k8s.io/v1, command: touch, args: [/tmp/"+canary+"], interactiveMode: Never}\n    client-certificate-data:"), 1),
-			reason.KubeconfigInvalid},
-		"unreachable": {unreachable, reason.ClusterUnavailable},
-		"missing":     {nil, reason.KubeconfigMissing},
+		"unreachable":   {unreachable, reason.ClusterUnavailable},
+		"missing":       {nil, reason.KubeconfigMissing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -54,12 +51,10 @@ func TestGarbageKubeconfigs(t *testing.T) {
 			}
 		})
 	}
-	if _, err := os.Stat("/tmp/" + canary); err == nil {
-		t.Error("the kubeconfig's program was run")
-	}
 }
 
 func TestGarbageCredentials(t *testing.T) {
+	together(t)
 	for name, test := range map[string]struct {
 		clouds string
 		reason reason.Reason

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,7 +33,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	// The tests wait for others nearly all their time.
-	_ = flag.Set("test.parallel", "32")
+	_ = flag.Set("test.parallel", "100")
 	if testing.Short() {
 		fmt.Println("skipped: the end-to-end tests need real control planes (go test without -short)")
 		return
@@ -69,7 +70,7 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 	if err := group.Wait(); err != nil {
 		return 1, err
 	}
-	if approver, err = theStage.StartApprover(ctx, "--logging-format=json", "-v=4"); err != nil {
+	if approver, err = theStage.StartApprover(ctx, "--logging-format=json", "-v=5"); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
@@ -77,3 +78,13 @@ func run(ctx context.Context, m *testing.M) (code int, err error) {
 
 // soon is how long a test waits for what should happen at once, on a busy machine.
 const soon = 30 * time.Second
+
+// others counts the tests that run at the same time, for the one that has to be the last.
+var others sync.WaitGroup
+
+// together has a test run at the same time as all others of its kind: they mostly wait.
+func together(t *testing.T) {
+	others.Add(1)
+	t.Cleanup(others.Done)
+	t.Parallel()
+}

@@ -20,7 +20,12 @@ import (
 // ask sends a request as the node itself: whoever has taken it over can do the same.
 func ask(t *testing.T, node string, spec bed.RequestSpec) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
-	config, err := cluster.Workload.As("system:node:"+node, "system:nodes")
+	return askIn(t, cluster, node, spec)
+}
+
+func askIn(t *testing.T, c *stage.Cluster, node string, spec bed.RequestSpec) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	config, err := c.Workload.As("system:node:"+node, "system:nodes")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +41,12 @@ func ask(t *testing.T, node string, spec bed.RequestSpec) *certificatesv1.Certif
 
 func machine(t *testing.T, name string, changes ...func(*bed.MachineSpec)) *stage.Machine {
 	t.Helper()
-	m, err := cluster.AddMachine(t.Context(), name, changes...)
+	return machineIn(t, cluster, name, changes...)
+}
+
+func machineIn(t *testing.T, c *stage.Cluster, name string, changes ...func(*bed.MachineSpec)) *stage.Machine {
+	t.Helper()
+	m, err := c.AddMachine(t.Context(), name, changes...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,13 +55,23 @@ func machine(t *testing.T, name string, changes ...func(*bed.MachineSpec)) *stag
 
 func approved(t *testing.T, csr *certificatesv1.CertificateSigningRequest) {
 	t.Helper()
-	if err := cluster.WaitApproved(t.Context(), csr.Name, soon); err != nil {
+	approvedIn(t, cluster, csr)
+}
+
+func approvedIn(t *testing.T, c *stage.Cluster, csr *certificatesv1.CertificateSigningRequest) {
+	t.Helper()
+	if err := c.WaitApproved(t.Context(), csr.Name, soon); err != nil {
 		t.Error(err)
 	}
 }
 
 // refused waits for the Event and sees that the request is pending without any condition.
 func refused(t *testing.T, csr *certificatesv1.CertificateSigningRequest, about client.Object, why reason.Reason, words ...string) {
+	t.Helper()
+	refusedIn(t, cluster, csr, about, why, words...)
+}
+
+func refusedIn(t *testing.T, c *stage.Cluster, csr *certificatesv1.CertificateSigningRequest, about client.Object, why reason.Reason, words ...string) {
 	t.Helper()
 	note, err := theStage.WaitEvent(t.Context(), about, string(why), 3*time.Minute)
 	if err != nil {
@@ -62,7 +82,7 @@ func refused(t *testing.T, csr *certificatesv1.CertificateSigningRequest, about 
 			t.Errorf("the Event lacks %q: %s", word, note)
 		}
 	}
-	now, err := cluster.Workload.Requests(t.Context(), strings.TrimPrefix(csr.Spec.Username, "system:node:"))
+	now, err := c.Workload.Requests(t.Context(), strings.TrimPrefix(csr.Spec.Username, "system:node:"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,6 +101,7 @@ func addrs(texts ...string) (out []netip.Addr) {
 }
 
 func TestVerdicts(t *testing.T) {
+	together(t)
 	for name, test := range map[string]func(t *testing.T){
 		"E09 A01 another node's name and address": func(t *testing.T) {
 			victim, thief := machine(t, "e09-victim"), machine(t, "e09-thief")
@@ -229,6 +250,7 @@ func TestVerdicts(t *testing.T) {
 
 // E54: ten requests of one node; the newest is approved, the older ones are left.
 func TestNewestOnly(t *testing.T) {
+	together(t)
 	m := machine(t, "e54", func(s *bed.MachineSpec) { s.ProviderID, s.InstanceID = "", "" })
 	var all []*certificatesv1.CertificateSigningRequest
 	for range 10 {

@@ -78,11 +78,18 @@ func (s *Stage) AddCluster(ctx context.Context, spec bed.WorkloadSpec) (*Cluster
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Name: spec.Name, Workload: workload, Project: s.Cloud.AddProject(spec.Name), stage: s}
-	c.Credential = c.Project.AddApplicationCredential(spec.Name)
+	return s.Introduce(ctx, spec.Name, workload, workload.Kubeconfig)
+}
+
+// Introduce tells the management cluster about a workload cluster under a name, with a project of its
+// own in the cloud. A workload cluster may be introduced more than once: only the Cluster that has
+// the node's Machine approves. Without a kubeconfig there is no Secret for it yet.
+func (s *Stage) Introduce(ctx context.Context, name string, workload *bed.Workload, kubeconfig []byte) (_ *Cluster, err error) {
+	c := &Cluster{Name: name, Workload: workload, Project: s.Cloud.AddProject(name), stage: s}
+	c.Credential = c.Project.AddApplicationCredential(name)
 	c.Object, err = s.Management.AddCluster(ctx, bed.ClusterSpec{
-		Namespace: Namespace, Name: spec.Name,
-		Kubeconfig: workload.Kubeconfig,
+		Namespace: Namespace, Name: name,
+		Kubeconfig: kubeconfig,
 		Credential: bed.Credential{Name: c.SecretName(), CloudName: "default"},
 		CloudsYAML: []byte(c.Credential.CloudsYAML()),
 		CACert:     s.Cloud.CAPEM(),
