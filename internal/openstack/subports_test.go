@@ -43,10 +43,10 @@ func TestSubports(t *testing.T) {
 		{"E39 not asked for when nothing is wanted", func(f *fixture) { f.trunk() }, nil, []string{s1}, 1, 0},
 		{"E39 DOWN", func(f *fixture) {
 			f.trunk(func(p *simulator.Port) { p.Status = "DOWN" })
-		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 0},
+		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 1},
 		{"E39 DOWN, recorded: an intention is no proof", func(f *fixture) {
 			f.record(f.trunk(func(p *simulator.Port) { p.Status = "DOWN" }).ID)
-		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 0},
+		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 1},
 		{"E39 ACTIVE, recorded", func(f *fixture) {
 			f.record(f.trunk().ID)
 		}, []string{subport}, []string{s1, subport + " subport provisioned"}, 2, 0},
@@ -54,22 +54,22 @@ func TestSubports(t *testing.T) {
 			other := f.sim.AddProject("other").ID
 			network := f.project.AddNetwork("shared").ID
 			f.trunk(func(p *simulator.Port) { p.ProjectID, p.NetworkID = other, network })
-		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 0},
+		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 1},
 		{"A30 of another project, recorded", func(f *fixture) {
 			other := f.sim.AddProject("other").ID
 			network := f.project.AddNetwork("shared").ID
 			f.record(f.trunk(func(p *simulator.Port) { p.ProjectID, p.NetworkID = other, network }).ID)
-		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 0},
+		}, []string{subport}, []string{s1, subport + " subport inactive"}, 2, 1},
 		{"A30 the parent is DOWN", func(f *fixture) {
 			f.trunk()
 			f.setParent(func(p *simulator.Port) { p.Status = "DOWN" })
-		}, []string{subport}, []string{s1 + " inactive", subport + " subport inactive"}, 2, 0},
+		}, []string{subport}, []string{s1 + " inactive", subport + " subport inactive"}, 2, 1},
 		{"A30 the parent is of another project", func(f *fixture) {
 			f.trunk()
 			other := f.sim.AddProject("other").ID
 			network := f.project.AddNetwork("shared").ID
 			f.setParent(func(p *simulator.Port) { p.ProjectID, p.NetworkID = other, network })
-		}, []string{subport}, []string{s1 + " inactive", subport + " subport inactive"}, 2, 0},
+		}, []string{subport}, []string{s1 + " inactive", subport + " subport inactive"}, 2, 1},
 		{"E39 the parent is DOWN and the provider's", func(f *fixture) {
 			f.trunk()
 			f.setParent(func(p *simulator.Port) { p.Status = "DOWN" })
@@ -83,7 +83,7 @@ func TestSubports(t *testing.T) {
 			f.trunk()
 			second := f.project.AddPort(f.server.ID, "10.0.0.6", func(p *simulator.Port) { p.Status = "DOWN" })
 			f.sim.AddTrunk(second.ID, f.project.AddPort("", "10.7.0.6").ID)
-		}, []string{"10.7.0.6"}, []string{s1, "10.0.0.6 fixed inactive", subport + " subport", "10.7.0.6 subport inactive"}, 2, 0},
+		}, []string{"10.7.0.6"}, []string{s1, "10.0.0.6 fixed inactive", subport + " subport", "10.7.0.6 subport inactive"}, 2, 1},
 		{"E39 of another server's trunk", func(f *fixture) {
 			other := f.project.AddPort(f.project.AddServer("n2").ID, "10.0.0.6")
 			f.sim.AddTrunk(other.ID, f.project.AddPort("", subport).ID)

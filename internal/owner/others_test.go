@@ -105,7 +105,7 @@ func TestOthers(t *testing.T) {
 			var names []string
 			for _, other := range others {
 				names = append(names, other.Machine.Name)
-				if other.ProviderID != id || other.Infrastructure == nil || other.Cluster != o.Cluster {
+				if other.ProviderID != serverOf(other.Machine.Name) || other.Infrastructure == nil || other.Cluster != o.Cluster {
 					t.Errorf("incomplete owner: %+v", other)
 				}
 			}

@@ -3,6 +3,8 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,16 +40,24 @@ func cluster(change ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
 	return c
 }
 
+// serverOf gives each Machine a server of its own; m1's is id.
+func serverOf(machine string) string {
+	if machine == "m1" {
+		return id
+	}
+	return fmt.Sprintf("openstack:///22222222-2222-2222-2222-%012x", crc32.ChecksumIEEE([]byte(machine)))
+}
+
 // machine is a Machine of cluster c1 whose infrastructure machine has the given name, with that.
 func machine(name, infra string, change ...func(*clusterv1.Machine, *unstructured.Unstructured)) []client.Object {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
 		Spec: clusterv1.MachineSpec{
-			ClusterName: "c1", ProviderID: id,
+			ClusterName: "c1", ProviderID: serverOf(name),
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: "OpenStackMachine", Name: infra},
 		},
 	}
-	i := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": id}}}
+	i := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": serverOf(name)}}}
 	i.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: "OpenStackMachine"})
 	i.SetNamespace(ns)
 	i.SetName(infra)
@@ -59,10 +69,10 @@ func machine(name, infra string, change ...func(*clusterv1.Machine, *unstructure
 	return []client.Object{m, i}
 }
 
-// another gives a machine a server of its own.
-func another(m *clusterv1.Machine, i *unstructured.Unstructured) {
-	m.Spec.ProviderID = "openstack:///22222222-2222-2222-2222-222222222222"
-	i.Object["spec"] = map[string]any{"providerID": m.Spec.ProviderID}
+// same gives a machine m1's server.
+func same(m *clusterv1.Machine, i *unstructured.Unstructured) {
+	m.Spec.ProviderID = id
+	i.Object["spec"] = map[string]any{"providerID": id}
 }
 
 func finder(t *testing.T, domains []string, objects ...client.Object) *Finder {
@@ -118,8 +128,8 @@ func TestFind(t *testing.T) {
 		}), node: "n2", reason: reason.NameMismatch, about: "m1"},
 		{name: "nodeRef of another Machine never selects (A03)", objects: join(one("n1", func(m *clusterv1.Machine, _ *unstructured.Unstructured) {
 			m.Status.NodeRef.Name = "n2"
-		}), machine("m2", "n2", another)), node: "n2", about: "m2"},
-		{name: "two Machines with one server", objects: join(one("n1"), machine("m2", "n2")), node: "n2", reason: reason.AmbiguousMachine, about: "m2"},
+		}), machine("m2", "n2")), node: "n2", about: "m2"},
+		{name: "two Machines with one server", objects: join(one("n1"), machine("m2", "n2", same)), node: "n2", reason: reason.AmbiguousMachine, about: "m2"},
 		{name: "two Machines with one server, one with a region", objects: join(one("n1"), machine("m2", "n2", func(m *clusterv1.Machine, i *unstructured.Unstructured) {
 			m.Spec.ProviderID = strings.Replace(id, "///", "//RegionOne/", 1)
 			i.Object["spec"] = map[string]any{"providerID": m.Spec.ProviderID}
