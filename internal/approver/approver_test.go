@@ -247,8 +247,8 @@ func TestFinalRefusalIsSettled(t *testing.T) {
 	w.reconcile(t)
 	w.getErr = errors.New("must not be read again")
 	w.reconcile(t)
-	if len(w.events) != 1 || w.count(reason.UsagesNotAllowed) != 1 {
-		t.Errorf("events %+v", w.events)
+	if len(w.events) != 1 || w.count(reason.UsagesNotAllowed) != 1 || w.count(reason.ManagementUnavailable) != 0 {
+		t.Errorf("events %+v, read again %d times", w.events, w.count(reason.ManagementUnavailable))
 	}
 	// The node's next request is another one.
 	w.csr, w.getErr = requesttest.New("n1", requesttest.DNS("n1")), nil
@@ -436,6 +436,17 @@ func TestNote(t *testing.T) {
 	w.reconcile(t)
 	note := w.events[1].note
 	if len(note) > maxNote || strings.Contains(note, "10.1.0.8") || !strings.Contains(note, "10.1.0.7 (AddressNotOwned), …") {
+		t.Errorf("%d bytes: %s", len(note), note)
+	}
+	// Names of the greatest length: the note is cut to what an Event can hold.
+	var long []string
+	for i := range 8 {
+		long = append(long, strings.Repeat(strings.Repeat(string(rune('a'+i)), 62)+".", 3)+"example")
+	}
+	w.csr = requesttest.New("n1", requesttest.DNS(long...))
+	w.csr.UID = types.UID("long")
+	w.reconcile(t)
+	if note := w.events[2].note; len(note) > maxNote || !strings.HasSuffix(note, "…") {
 		t.Errorf("%d bytes: %s", len(note), note)
 	}
 	if long := capped(strings.Repeat("é", 1000)); len(long) > maxNote || !strings.HasSuffix(long, "é…") {
