@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Indexes of the Machine cache. Both are keyed by cluster and node name, so that Machines of
+// Indexes of the Machine cache. All are keyed by the cluster and a name or an address, so that Machines of
 // another cluster in the same namespace are never candidates (A20).
 const (
 	byNodeName = "csr-approver/node-name"
