@@ -274,6 +274,23 @@ func TestRetrySchedule(t *testing.T) {
 	}
 }
 
+// E57: changes of the Machine have the request judged between two looks; that does not make the next
+// look later.
+func TestLooksInBetween(t *testing.T) {
+	w := newWorld()
+	w.ownerErr = reason.New(reason.InfrastructureMissing, "")
+	for i := range 6 {
+		if after := w.reconcile(t); after > 18*time.Second {
+			t.Errorf("change %d: judged again after %s, expected 15s ±20 %%", i, after)
+		}
+		w.clock.SetTime(w.clock.Now().Add(time.Second))
+	}
+	w.clock.SetTime(w.clock.Now().Add(15 * time.Second))
+	if after := w.reconcile(t); after < 24*time.Second || after > 36*time.Second {
+		t.Errorf("after a look by the schedule: %s, expected 30s ±20 %%", after)
+	}
+}
+
 func TestErrorSchedule(t *testing.T) {
 	w := newWorld()
 	w.cloudErr = reason.New(reason.CloudUnavailable, "status 503")

@@ -47,7 +47,9 @@ type record struct {
 	reason   reason.Reason
 	since    time.Time
 	event    time.Time
+	// attempts is how many looks there were by the schedule, and attempt when the last of them was.
 	attempts int
+	attempt  time.Time
 }
 
 func newReporter(recorder events.EventRecorder, metrics *Metrics, clock clock.PassiveClock) *reporter {
@@ -145,8 +147,15 @@ func (r *reporter) update(key fleet.Key, request types.UID, why reason.Reason, t
 		last.attempts = 0
 	}
 	last.request, last.reason, last.text = request, why, text
-	attempts = last.attempts
-	last.attempts++
+	if last.attempts > 0 && now.Sub(last.attempt) < earliest(why, last.attempts-1) {
+		// A change of the Machine led here before the time: a Machine that changes often must not make
+		// the looks rare.
+		attempts = last.attempts - 1
+	} else {
+		attempts = last.attempts
+		last.attempts++
+		last.attempt = now
+	}
 	event = r.eventDue(why, last, now)
 	if event {
 		last.event = now

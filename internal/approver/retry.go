@@ -20,16 +20,22 @@ const (
 // delay returns when to judge again, ±20 % so that what failed together does not come back together.
 // 0 means not before something changes.
 func delay(why reason.Reason, attempts int) time.Duration {
-	var d time.Duration
+	d := earliest(why, attempts)
+	if d == 0 {
+		return 0
+	}
+	return d + rand.N(d/2)
+}
+
+// earliest is the least that delay returns.
+func earliest(why reason.Reason, attempts int) time.Duration {
 	switch {
 	case why.Entry().Final:
 		return 0
 	case why.Outcome() == reason.Refuse, why.Outcome() == reason.Wait:
-		d = again[min(attempts, len(again)-1)]
+		return again[min(attempts, len(again)-1)] * 4 / 5
 	case why.Outcome() == reason.Error:
-		d = min(firstError<<min(attempts, 6), lastError)
-	default:
-		return 0
+		return min(firstError<<min(attempts, 6), lastError) * 4 / 5
 	}
-	return d*4/5 + rand.N(d*2/5)
+	return 0
 }
