@@ -42,11 +42,11 @@ type reporter struct {
 
 // record is what is known of a node's (or, without a node, of a cluster's) last decision.
 type record struct {
-	request  types.UID
-	text     string
-	reason   reason.Reason
-	since    time.Time
-	event    time.Time
+	request types.UID
+	text    string
+	reason  reason.Reason
+	since   time.Time
+	event   time.Time
 	// attempts is how many looks there were by the schedule, and attempt when the last of them was.
 	attempts int
 	attempt  time.Time
