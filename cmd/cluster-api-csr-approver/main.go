@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"strings"
 
@@ -66,18 +68,27 @@ func run(ctx context.Context, arguments []string) error {
 		}
 	}
 
+	// net/http prints what a server sends unasked, in the server's words. Everything of ours goes
+	// through klog.
+	log.SetOutput(io.Discard)
+
 	config, err := restConfig(o.kubeconfig)
 	if err != nil {
 		return err
 	}
+	// client-go's default of 5 requests a second would be shared by all clusters; the API server's
+	// own priority and fairness knows better who waits.
+	config.QPS = -1
 	countOwnHostOnly(config)
 	mgr, err := ctrl.NewManager(config, managerOptions(o))
 	if err != nil {
 		return fmt.Errorf("connecting to the management cluster: %w", err)
 	}
-	cloud, err := openstack.New(mgr.GetClient(), mgr.GetRESTMapper(), openstack.Options{UserAgent: version.UserAgent()})
+	cloud, err := openstack.New(mgr.GetClient(), mgr.GetRESTMapper(), openstack.Options{
+		UserAgent: version.UserAgent(), CA: o.openstackCA, AllowInsecure: o.insecureOpenstack,
+	})
 	if err != nil {
-		return fmt.Errorf("setting up: %w", err)
+		return fmt.Errorf("--openstack-ca-file %s: %w", o.openstackCAFile, err)
 	}
 	err = approver.Setup(ctx, mgr, approver.Config{
 		Name:          name,
@@ -132,6 +143,6 @@ func managerOptions(o *options) ctrl.Options {
 			ByObject:                    map[client.Object]cache.ByObject{&clusterv1.Cluster{}: {Label: o.selector}},
 			ReaderFailOnMissingInformer: true,
 		},
-		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
+		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.Namespace{}}}},
 	}
 }

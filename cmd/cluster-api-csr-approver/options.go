@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -27,10 +28,18 @@ type options struct {
 	maxExpiration       time.Duration
 	diagnosticsAddress  string
 	insecureDiagnostics bool
+	openstackCAFile     string
+	insecureOpenstack   bool
 	logging             *logs.Options
 
-	selector labels.Selector
+	// What validate makes of them.
+	selector    labels.Selector
+	openstackCA []byte
 }
+
+// maxVerbosity is the highest --v. Above it client-go logs the bodies of answers, and the management
+// cluster answers with Secrets.
+const maxVerbosity = 5
 
 func newOptions() *options {
 	return &options{logging: logs.NewOptions()}
@@ -52,6 +61,10 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"Address that serves /metrics, with TLS, authentication and authorization. 0 turns it off.")
 	flags.BoolVar(&o.insecureDiagnostics, "insecure-diagnostics", false,
 		"Serve /metrics with plain HTTP and for everybody.")
+	flags.StringVar(&o.openstackCAFile, "openstack-ca-file", "",
+		"File with the CA certificates, in PEM, for clouds whose credential brings none. Default: the system's.")
+	flags.BoolVar(&o.insecureOpenstack, "allow-insecure-openstack", false,
+		"Let credentials use plain HTTP and unverified TLS. Whoever is between the approver and the cloud can then have any request approved.")
 	logsv1.AddFlags(o.logging, flags)
 }
 
@@ -78,6 +91,17 @@ func (o *options) validate(arguments []string) error {
 	if o.maxExpiration < 10*time.Minute {
 		// The API server refuses requests for less, so a lower limit would only look like one.
 		errs = append(errs, fmt.Errorf("--max-expiration %s is below 10m, the shortest lifetime that Kubernetes lets a request ask for", o.maxExpiration))
+	}
+	if o.openstackCAFile != "" {
+		if o.openstackCA, err = os.ReadFile(o.openstackCAFile); err != nil {
+			errs = append(errs, fmt.Errorf("--openstack-ca-file: %w", err))
+		} else if len(o.openstackCA) == 0 {
+			errs = append(errs, fmt.Errorf("--openstack-ca-file %s is empty", o.openstackCAFile))
+		}
+	}
+	if o.logging.Verbosity > maxVerbosity || len(o.logging.VModule) > 0 {
+		errs = append(errs, fmt.Errorf("-v %d, --vmodule %v: at most -v=%d and no --vmodule, because Kubernetes' client logs Secrets above that",
+			o.logging.Verbosity, o.logging.VModule, maxVerbosity))
 	}
 	if err := logsv1.ValidateAndApply(o.logging, nil); err != nil {
 		errs = append(errs, err)

@@ -50,6 +50,7 @@ type Source interface {
 type Approver struct {
 	options Options
 	report  *reporter
+	pace    *pacer
 }
 
 // Options are what an Approver needs. All fields are required.
@@ -67,7 +68,7 @@ type Options struct {
 
 // New makes an Approver.
 func New(options Options) *Approver {
-	return &Approver{options: options, report: newReporter(options.Events, options.Metrics, options.Clock)}
+	return &Approver{options: options, report: newReporter(options.Events, options.Metrics, options.Clock), pace: newPacer()}
 }
 
 // decision is one verdict with everything that a report of it needs.
@@ -91,6 +92,13 @@ func (a *Approver) Reconcile(ctx context.Context, key fleet.Key) (reconcile.Resu
 	if a.report.settled(key, pending.UID) {
 		return reconcile.Result{}, nil
 	}
+	if !a.pace.enter(key.Cluster) {
+		return reconcile.Result{RequeueAfter: spread(roomEvery)}, nil
+	}
+	defer a.pace.leave(key.Cluster)
+	if wait := a.pace.wait(key, a.options.Clock.Now()); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
 	judged, cancel := context.WithTimeout(ctx, verdictTimeout)
 	defer cancel()
 	d := a.decide(judged, key, pending)
@@ -105,16 +113,9 @@ func (a *Approver) Reconcile(ctx context.Context, key fleet.Key) (reconcile.Resu
 // the machine owns, the comparison, the approval.
 func (a *Approver) decide(ctx context.Context, key fleet.Key, pending fleet.Pending) (d decision) {
 	d.request = pending
-	csr, err := a.options.Requests.Get(ctx, key.Cluster, pending)
-	if err != nil {
-		return d.failed(err)
-	}
-	r, err := request.Parse(csr, a.options.MaxExpiration)
-	if err == nil && r.Node != key.Node {
-		err = reason.New(reason.RequestChanged, "it is of another node now")
-	}
-	// Even a malformed request is told to its Machine, so the owner is looked up first; that costs
-	// reads of the management cluster only.
+	csr, r, err := a.request(ctx, key, pending)
+	// Whatever is wrong with the request is told to its Machine, so the owner is looked up all the
+	// same; that costs reads of the management cluster only.
 	var notFound error
 	if d.owner, notFound = a.options.Owners.Find(ctx, key.Cluster, key.Node); err == nil {
 		err = notFound
@@ -137,6 +138,19 @@ func (a *Approver) decide(ctx context.Context, key fleet.Key, pending fleet.Pend
 		}
 	}
 	return d
+}
+
+// request reads and parses the node's request.
+func (a *Approver) request(ctx context.Context, key fleet.Key, pending fleet.Pending) (*certificatesv1.CertificateSigningRequest, request.Request, error) {
+	csr, err := a.options.Requests.Get(ctx, key.Cluster, pending)
+	if err != nil {
+		return nil, request.Request{}, err
+	}
+	r, err := request.Parse(csr, a.options.MaxExpiration)
+	if err == nil && r.Node != key.Node {
+		err = reason.New(reason.RequestChanged, "it is of another node now")
+	}
+	return csr, r, err
 }
 
 // failed turns an error into a decision. An error that has no reason is a bug of ours; its text may

@@ -143,6 +143,19 @@ func (w *world) count(r reason.Reason) int {
 	return int(testutil.ToFloat64(w.approver.options.Metrics.decisions.WithLabelValues(r.Outcome().String(), string(r))))
 }
 
+// E62: requests are as old as they like, by whatever clock: nothing is refused for its age.
+func TestClock(t *testing.T) {
+	for _, off := range []time.Duration{-3 * time.Hour, 3 * time.Hour, 1000 * time.Hour} {
+		w := newWorld()
+		w.csr.CreationTimestamp = metav1.NewTime(w.clock.Now())
+		w.clock.SetTime(w.clock.Now().Add(off))
+		w.reconcile(t)
+		if len(w.approved) != 1 {
+			t.Errorf("not approved with a clock that is off by %s", off)
+		}
+	}
+}
+
 func TestApprove(t *testing.T) {
 	w := newWorld()
 	if after := w.reconcile(t); after != 0 {
@@ -186,7 +199,7 @@ func TestNotApproved(t *testing.T) {
 			w.approve = func(*certificatesv1.CertificateSigningRequest, verdict.Approval) error {
 				return problem(reason.RequestGone)
 			}
-		}, reason.RequestGone, "", 1, 0},
+		}, reason.RequestGone, "", 1, time.Minute},
 		{"E60 decided meanwhile", func(w *world) {
 			w.csr.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied}}
 		}, reason.AlreadyDecided, "", 0, 0},
@@ -274,20 +287,44 @@ func TestRetrySchedule(t *testing.T) {
 	}
 }
 
-// E57: changes of the Machine have the request judged between two looks; that does not make the next
-// look later.
-func TestLooksInBetween(t *testing.T) {
+// A Machine that changes has its node's request judged at once, which does not use up the schedule:
+// while a machine is provisioned it changes often, and that is when its ports become ACTIVE.
+func TestMachineChangesKeepTheSchedule(t *testing.T) {
 	w := newWorld()
-	w.ownerErr = reason.New(reason.InfrastructureMissing, "")
-	for i := range 6 {
+	w.evidence = verdict.Evidence{}
+	for range paceBurst - 1 {
 		if after := w.reconcile(t); after > 18*time.Second {
-			t.Errorf("change %d: judged again after %s, expected 15s ±20 %%", i, after)
+			t.Errorf("judged again after %s, expected 15s ±20 %%", after)
 		}
-		w.clock.SetTime(w.clock.Now().Add(time.Second))
+		w.clock.SetTime(w.clock.Now().Add(200 * time.Millisecond))
 	}
-	w.clock.SetTime(w.clock.Now().Add(15 * time.Second))
-	if after := w.reconcile(t); after < 24*time.Second || after > 36*time.Second {
-		t.Errorf("after a look by the schedule: %s, expected 30s ±20 %%", after)
+}
+
+// One cluster whose answers hang keeps four workers busy, no more.
+func TestPerCluster(t *testing.T) {
+	p := newPacer()
+	for range perCluster {
+		if !p.enter(key.Cluster) {
+			t.Fatal("no room")
+		}
+	}
+	if p.enter(key.Cluster) {
+		t.Error("room for a fifth verdict")
+	}
+	if !p.enter(client.ObjectKey{Name: "c2"}) {
+		t.Error("no room for another cluster")
+	}
+	p.leave(key.Cluster)
+	if !p.enter(key.Cluster) {
+		t.Error("no room after one has ended")
+	}
+
+	w := newWorld()
+	for range perCluster {
+		w.approver.pace.enter(key.Cluster)
+	}
+	if after := w.reconcile(t); after == 0 || after > time.Second || w.cloud != 0 {
+		t.Errorf("judged again after %s, the cloud was asked %d times", after, w.cloud)
 	}
 }
 
@@ -441,7 +478,7 @@ func TestUnfollowed(t *testing.T) {
 	}
 }
 
-// Every pair of labels exists from the start and no other ever does.
+// A18: every pair of labels exists from the start and no other ever does.
 func TestMetricSeries(t *testing.T) {
 	w := newWorld()
 	before := testutil.CollectAndCount(w.approver.options.Metrics.decisions)

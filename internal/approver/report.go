@@ -42,14 +42,15 @@ type reporter struct {
 
 // record is what is known of a node's (or, without a node, of a cluster's) last decision.
 type record struct {
-	request types.UID
-	text    string
-	reason  reason.Reason
-	since   time.Time
-	event   time.Time
-	// attempts is how many looks there were by the schedule, and attempt when the last of them was.
+	request  types.UID
+	text     string
+	reason   reason.Reason
+	since    time.Time
+	event    time.Time
 	attempts int
-	attempt  time.Time
+	// due is when the request was to be judged again. A Machine that changes before that has it
+	// judged at once, which does not use up the schedule.
+	due time.Time
 }
 
 func newReporter(recorder events.EventRecorder, metrics *Metrics, clock clock.PassiveClock) *reporter {
@@ -97,7 +98,18 @@ func (r *reporter) decided(ctx context.Context, key fleet.Key, d decision) time.
 	if why.Outcome() == reason.Approve || why.Outcome() == reason.Ignore {
 		r.forget(key)
 	}
-	return max(delay(why, attempts), d.problem.RetryAfter)
+	after := max(delay(why, attempts), d.problem.RetryAfter)
+	r.schedule(key, after)
+	return after
+}
+
+// schedule remembers when the node is judged again.
+func (r *reporter) schedule(key fleet.Key, after time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if last := r.last[key]; last != nil {
+		last.due = r.clock.Now().Add(after)
+	}
 }
 
 // unfollowed reports that a cluster cannot be followed, or with nil that it is followed again.
@@ -146,16 +158,15 @@ func (r *reporter) update(key fleet.Key, request types.UID, why reason.Reason, t
 		// may change its face with every try, so it does not count as progress.
 		last.attempts = 0
 	}
-	last.request, last.reason, last.text = request, why, text
-	if last.attempts > 0 && now.Sub(last.attempt) < earliest(why, last.attempts-1) {
-		// A change of the Machine led here before the time: a Machine that changes often must not make
-		// the looks rare.
-		attempts = last.attempts - 1
-	} else {
-		attempts = last.attempts
-		last.attempts++
-		last.attempt = now
+	if last.request != request && last.reason == why {
+		// The kubelet asked anew: it may just have learnt of its addresses.
+		last.attempts = 0
+	} else if last.attempts > 0 && now.Before(last.due) {
+		last.attempts--
 	}
+	last.request, last.reason, last.text = request, why, text
+	attempts = last.attempts
+	last.attempts++
 	event = r.eventDue(why, last, now)
 	if event {
 		last.event = now

@@ -20,22 +20,23 @@ const (
 // delay returns when to judge again, ±20 % so that what failed together does not come back together.
 // 0 means not before something changes.
 func delay(why reason.Reason, attempts int) time.Duration {
-	d := earliest(why, attempts)
-	if d == 0 {
-		return 0
-	}
-	return d + rand.N(d/2)
-}
-
-// earliest is the least that delay returns.
-func earliest(why reason.Reason, attempts int) time.Duration {
+	var d time.Duration
 	switch {
 	case why.Entry().Final:
 		return 0
 	case why.Outcome() == reason.Refuse, why.Outcome() == reason.Wait:
-		return again[min(attempts, len(again)-1)] * 4 / 5
+		d = again[min(attempts, len(again)-1)]
+	case why == reason.RequestChanged:
+		d = firstError // it is judged anew, whatever it is now
+	case why == reason.RequestGone:
+		d = lastError // in case it is not: the store would have said so
 	case why.Outcome() == reason.Error:
-		return min(firstError<<min(attempts, 6), lastError) * 4 / 5
+		d = min(firstError<<min(attempts, 6), lastError)
+	default:
+		return 0
 	}
-	return 0
+	return spread(d)
 }
+
+// spread is a delay of ±20 %.
+func spread(d time.Duration) time.Duration { return d*4/5 + rand.N(d*2/5) }

@@ -20,8 +20,8 @@ import (
 )
 
 // workers is how many verdicts are in flight at most. Each waits for others' answers nearly all its
-// time.
-const workers = 32
+// time; perCluster keeps one cluster from taking them all.
+const workers = 256
 
 // Config is what the operator chose.
 type Config struct {
@@ -143,7 +143,7 @@ func (c *clusters) Reconcile(ctx context.Context, request reconcile.Request) (re
 	}
 	// Before, there is nothing to connect to, and trying would only grow the delay of the next try.
 	if up := cluster.Status.Initialization.ControlPlaneInitialized; up != nil && *up {
-		c.fleet.Follow(request.NamespacedName)
+		c.fleet.Follow(request.NamespacedName, cluster.UID)
 	}
 	return reconcile.Result{}, nil
 }

@@ -100,7 +100,7 @@ func TestBounds(t *testing.T) {
 				want = "ClusterUnavailable: " + want
 			}
 			grown := peak(func() {
-				r.Follow(home)
+				r.Follow(home, "uid")
 				r.awaitReport(want) // on a slow machine a watch may last before it is too large
 				r.Forget(home)
 			})

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"k8s.io/klog/v2"
@@ -23,6 +24,7 @@ import (
 // connection follows one workload cluster.
 type connection struct {
 	cluster client.ObjectKey
+	uid     types.UID
 	secrets client.Reader
 	agent   string
 	log     logr.Logger

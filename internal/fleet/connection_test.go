@@ -94,7 +94,7 @@ func TestFaults(t *testing.T) {
 				r.server.put(serving("csr-1", "n1", 1))
 				r.server.answer(kind, c.answer)
 				r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-				r.Follow(home)
+				r.Follow(home, "uid")
 				want := c.want
 				if kind == kindWatch && c.atWatch != "" {
 					want = c.atWatch
@@ -118,7 +118,7 @@ func TestUnreachable(t *testing.T) {
 		good := kubeconfigFor(r.server, "t1")
 		r.server.ca = newAuthority(t)
 		r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-		r.Follow(home)
+		r.Follow(home, "uid")
 		r.wantReport("ClusterUnavailable: its certificate is not valid for the kubeconfig's server and CA")
 		// E72: a CA that was renewed is found because the kubeconfig is read again.
 		r.secrets.set(home, good)
@@ -133,7 +133,7 @@ func TestUnreachable(t *testing.T) {
 		data := kubeconfigFor(r.server, "t1")
 		data["value"] = []byte(strings.Replace(string(data["value"]), "{server:", "{tls-server-name: other.example.org, server:", 1))
 		r.secrets.set(home, data)
-		r.Follow(home)
+		r.Follow(home, "uid")
 		r.wantReport("ClusterUnavailable: its certificate is not valid for the kubeconfig's server and CA")
 		if r.server.requests(kindList) != nil {
 			t.Error("the credential was sent")
@@ -146,7 +146,7 @@ func TestUnreachable(t *testing.T) {
 		address := r.server.Listener.Addr().String()
 		_ = r.server.Listener.Close()
 		r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-		r.Follow(home)
+		r.Follow(home, "uid")
 		r.wantReport("ClusterUnavailable: the connection was refused")
 		r.wantReport("ClusterUnavailable: the connection was refused")
 		listener, err := listen(address)
@@ -183,7 +183,7 @@ func TestRedirect(t *testing.T) {
 					http.Redirect(w, request, thief.URL+request.URL.String(), code)
 				})
 				r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-				r.Follow(home)
+				r.Follow(home, "uid")
 				if kind == kindList || kind == kindWatch {
 					r.wantReport("ClusterUnavailable: no usable answer")
 				} else {
@@ -252,7 +252,7 @@ func TestUntrustedCall(t *testing.T) {
 	csr := r.server.put(serving("csr-1", "n1", 1))
 	pending := Pending{Name: csr.Name, UID: csr.UID}
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	r.Follow(home)
+	r.Follow(home, "uid")
 	r.wantReport("")
 	time.Sleep(2 * quick.steady)
 
@@ -325,7 +325,7 @@ func TestSecretWrong(t *testing.T) {
 		_, err := r.Get(context.Background(), home, pending)
 		return err == nil
 	}
-	r.Follow(home)
+	r.Follow(home, "uid")
 	missing := "KubeconfigMissing: Secret c1-kubeconfig does not exist"
 	r.wantReport(missing)
 	r.wantReport(missing)
@@ -396,7 +396,7 @@ func TestEndlessList(t *testing.T) {
 		writeJSON(w, 200, list)
 	})
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	r.Follow(home)
+	r.Follow(home, "uid")
 	r.wantReport("ClusterUnavailable: the list has too many pages")
 	if n := len(r.server.requests(kindList)); n != quick.pages {
 		t.Errorf("%d pages were read", n)
@@ -426,7 +426,7 @@ func TestLongList(t *testing.T) {
 	})
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
 	grown := peak(func() {
-		r.Follow(home)
+		r.Follow(home, "uid")
 		r.wantReport("")
 	})
 	r.wantPending("n0", "csr-0")
@@ -448,13 +448,16 @@ func TestLargePage(t *testing.T) {
 		csr.Spec.Request = make([]byte, 1<<20)
 		objects = append(objects, csr)
 	}
-	r := newRig(t, quick)
+	// Megabytes take their time with the race detector.
+	patient := quick
+	patient.answer = time.Minute
+	r := newRig(t, patient)
 	r.server = newAPIServer(t)
 	for _, csr := range objects {
 		r.server.put(csr)
 	}
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	r.Follow(home)
+	r.Follow(home, "uid")
 	r.wantReport("")
 	for _, csr := range objects {
 		r.wantPending(strings.TrimPrefix(csr.Spec.Username, "system:node:"), csr.Name)
@@ -474,7 +477,7 @@ func TestFollowAndForget(t *testing.T) {
 	settled := runtime.NumGoroutine()
 	t.Run("following twice is one", func(t *testing.T) {
 		r := following(t, quick, serving("csr-1", "n1", 1))
-		r.Follow(home)
+		r.Follow(home, "uid")
 		time.Sleep(50 * time.Millisecond)
 		if n := len(r.server.requests(kindList)); n != 1 {
 			t.Errorf("listed %d times", n)
@@ -492,7 +495,7 @@ func TestFollowAndForget(t *testing.T) {
 		_, err := r.Get(context.Background(), home, pending)
 		wantError(t, err, "RequestGone: the cluster is no longer followed")
 		eventually(t, "its watch is closed", func() bool { return r.server.watches() == 0 })
-		r.Follow(home)
+		r.Follow(home, "uid")
 		r.wantReport("")
 		r.wantPending("n1", "csr-1")
 	})
@@ -503,7 +506,7 @@ func TestFollowAndForget(t *testing.T) {
 		reading := make(chan struct{})
 		var ended atomic.Bool
 		r.secrets.before = func(ctx context.Context) { close(reading); <-ctx.Done(); ended.Store(true) }
-		r.Follow(home)
+		r.Follow(home, "uid")
 		<-reading
 		r.Forget(home)
 		eventually(t, "the reading ends", ended.Load)
@@ -524,7 +527,7 @@ func TestFollowAndForget(t *testing.T) {
 			<-request.Context().Done()
 		})
 		r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-		r.Follow(home)
+		r.Follow(home, "uid")
 		<-asked
 		r.Forget(home)
 		time.Sleep(50 * time.Millisecond)
@@ -539,7 +542,7 @@ func TestFollowAndForget(t *testing.T) {
 		if err := r.Start(ctx); err != nil {
 			t.Error(err)
 		}
-		r.Follow(home)
+		r.Follow(home, "uid")
 		if r.connection(home) != nil {
 			t.Error("it is followed")
 		}
@@ -551,7 +554,7 @@ func TestFollowAndForget(t *testing.T) {
 			done := make(chan error)
 			go func() { done <- r.Start(ctx) }()
 			go stop()
-			r.Follow(home)
+			r.Follow(home, "uid")
 			if err := <-done; err != nil {
 				t.Error(err)
 			}

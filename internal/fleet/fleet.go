@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
@@ -59,8 +60,12 @@ func New(options Options) *Fleet {
 }
 
 // Follow starts to follow a cluster, until Forget is called or the Fleet stops. Following one that is
-// followed already changes nothing.
-func (f *Fleet) Follow(cluster client.ObjectKey) {
+// followed already changes nothing; another UID makes it another cluster of the same name, with
+// another kubeconfig.
+func (f *Fleet) Follow(cluster client.ObjectKey, uid types.UID) {
+	if c := f.connection(cluster); c != nil && c.uid != uid {
+		f.Forget(cluster)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.clusters[cluster] != nil || f.ctx.Err() != nil {
@@ -69,6 +74,7 @@ func (f *Fleet) Follow(cluster client.ObjectKey) {
 	ctx, stop := context.WithCancel(f.ctx)
 	c := &connection{
 		cluster: cluster,
+		uid:     uid,
 		secrets: f.options.Secrets,
 		agent:   f.options.UserAgent,
 		log:     f.options.Log.WithValues("cluster", cluster),
@@ -91,9 +97,12 @@ func (f *Fleet) Forget(cluster client.ObjectKey) {
 	c := f.clusters[cluster]
 	delete(f.clusters, cluster)
 	f.mu.Unlock()
-	if c != nil {
-		c.stop()
+	if c == nil {
+		return
 	}
+	c.stop()
+	// Whoever remembers something about a node is told that it has no request any more.
+	c.store.replace(newStore(func(string) {}))
 }
 
 // Start waits for the context to end and then stops following every cluster. It makes a Fleet a

@@ -194,7 +194,7 @@ func newRig(t *testing.T, bounds limits) *rig {
 		stop()
 		select {
 		case <-done:
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("the Fleet does not stop")
 		}
 		if text := r.log.String(); strings.Contains(text, foreignWords) {
@@ -213,7 +213,7 @@ func following(t *testing.T, bounds limits, objects ...*object) *rig {
 		r.server.put(csr)
 	}
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	r.Follow(home)
+	r.Follow(home, "uid")
 	r.wantReport("")
 	return r
 }
@@ -257,7 +257,7 @@ func (r *rig) wantReport(want string) {
 		if got := textOf(err); got != want {
 			r.t.Fatalf("reported %q, want %q", got, want)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		r.t.Fatalf("nothing was reported, want %q", want)
 	}
 }
@@ -265,7 +265,7 @@ func (r *rig) wantReport(want string) {
 // awaitReport waits for a report, whatever comes before.
 func (r *rig) awaitReport(want string) {
 	r.t.Helper()
-	timeout := time.After(10 * time.Second)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case err := <-r.reports:

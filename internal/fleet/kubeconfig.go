@@ -1,8 +1,7 @@
 package fleet
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"errors"
 	"net/url"
 	"strings"
 
@@ -10,6 +9,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/pki"
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
 )
 
@@ -81,7 +81,10 @@ func checkCluster(c *clientcmdapi.Cluster) error {
 		(server.Path != "" && server.Path != "/") || server.RawQuery != "" || server.Fragment != "" {
 		return invalid("server is not of the form https://HOST:PORT")
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(c.CertificateAuthorityData) {
+	switch _, err := pki.Pool(c.CertificateAuthorityData); {
+	case errors.Is(err, pki.ErrLargeKey):
+		return invalid("certificate-authority-data: " + pki.ErrLargeKey.Error())
+	case err != nil:
 		return invalid("certificate-authority-data is missing or holds no certificate")
 	}
 	return nil
@@ -110,7 +113,10 @@ func checkUser(u *clientcmdapi.AuthInfo) error {
 		}
 		return nil
 	}
-	if _, err := tls.X509KeyPair(u.ClientCertificateData, u.ClientKeyData); err != nil {
+	switch err := pki.CheckPair(u.ClientCertificateData, u.ClientKeyData); {
+	case errors.Is(err, pki.ErrLargeKey):
+		return invalid("client-certificate-data: " + pki.ErrLargeKey.Error())
+	case err != nil:
 		return invalid("client-certificate-data and client-key-data are not a pair")
 	}
 	return nil

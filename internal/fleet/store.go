@@ -32,6 +32,11 @@ type Pending struct {
 
 	node    string
 	decided bool
+	// order breaks ties between requests of one second: the resourceVersion at which the request was
+	// first seen. Approval and issue make the present one grow, and would make an older request look
+	// newer than the one that the kubelet waits for. 0 for a request that was decided when it was
+	// first seen: how old it really is cannot be known then, so it hides none that is pending.
+	order uint64
 }
 
 // store is what a watch has seen of one cluster's kubelet-serving requests.
@@ -68,10 +73,14 @@ func strip(csr *certificatesv1.CertificateSigningRequest) (Pending, bool) {
 		len(csr.Name)+len(csr.UID)+len(csr.ResourceVersion) > maxText {
 		return Pending{}, false
 	}
-	return Pending{
+	p := Pending{
 		Name: csr.Name, UID: csr.UID, ResourceVersion: csr.ResourceVersion, Created: csr.CreationTimestamp.Time,
 		node: node, decided: request.Decided(csr),
-	}, true
+	}
+	if !p.decided {
+		p.order, _ = strconv.ParseUint(p.ResourceVersion, 10, 64)
+	}
+	return p, true
 }
 
 // set remembers a request, new or changed.
@@ -87,7 +96,14 @@ func (s *store) setLocked(p Pending) {
 		s.removeLocked(p.Name)
 	}
 	newest, seen := s.newest[p.node]
-	if _, known := s.requests[p.Name]; !known {
+	before, known := s.requests[p.Name]
+	switch p.UID {
+	case before.UID:
+		p.order = before.order
+	case newest.UID:
+		p.order = newest.order
+	}
+	if !known {
 		if len(s.requests) >= maxKept || s.count[p.node] >= maxPerNode {
 			if !s.keptLocked(newest) || !newer(p, newest) {
 				return
@@ -183,15 +199,7 @@ func (s *store) keptLocked(p Pending) bool {
 	return there && current.UID == p.UID && current.node == p.node
 }
 
-// newer orders requests: the later creation; ties by the numerically greater resourceVersion.
+// newer orders requests: the later creation; ties by the greater resourceVersion when first seen.
 func newer(a, b Pending) bool {
-	if c := a.Created.Compare(b.Created); c != 0 {
-		return c > 0
-	}
-	return cmp.Compare(version(a), version(b)) > 0
-}
-
-func version(p Pending) uint64 {
-	v, _ := strconv.ParseUint(p.ResourceVersion, 10, 64)
-	return v
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.order, b.order)) > 0
 }

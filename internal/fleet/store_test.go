@@ -23,10 +23,14 @@ type change struct {
 }
 
 func (c change) pending() Pending {
-	return Pending{
+	p := Pending{
 		Name: c.name, UID: types.UID(c.uid), ResourceVersion: strconv.Itoa(c.version),
 		Created: epoch.Add(time.Duration(c.second) * time.Second), node: c.node, decided: c.decided,
 	}
+	if c.version > 0 && !c.decided {
+		p.order = uint64(c.version)
+	}
+	return p
 }
 
 func TestNewest(t *testing.T) {
@@ -47,6 +51,13 @@ func TestNewest(t *testing.T) {
 		{"E54 ties by the greater number, not the greater text", []change{
 			{name: "a", uid: "1", node: "n1", version: 9}, {name: "b", uid: "2", node: "n1", version: 10},
 		}, map[string]string{"n1": "2"}, []string{"n1", "n1"}},
+		{"E54 an approval does not make an older one of the same second the newest", []change{
+			{name: "a", uid: "1", node: "n1", version: 9}, {name: "b", uid: "2", node: "n1", version: 10},
+			{name: "a", uid: "1", node: "n1", version: 11, decided: true},
+		}, map[string]string{"n1": "2"}, []string{"n1", "n1"}},
+		{"E54 nor one that was approved before it was seen", []change{
+			{name: "a", uid: "1", node: "n1", version: 11, decided: true}, {name: "b", uid: "2", node: "n1", version: 10},
+		}, map[string]string{"n1": "2"}, []string{"n1"}},
 		{"E54 ties in the other order", []change{
 			{name: "b", uid: "2", node: "n1", version: 10}, {name: "a", uid: "1", node: "n1", version: 9},
 		}, map[string]string{"n1": "2"}, []string{"n1"}},
@@ -262,6 +273,12 @@ func (m *model) set(p Pending) {
 		m.remove(p.Name)
 		i = -1
 	}
+	if seen := m.seen[p.node]; seen.UID == p.UID {
+		p.order = seen.order
+	}
+	if i >= 0 && m.kept[i].UID == p.UID {
+		p.order = m.kept[i].order
+	}
 	if i >= 0 {
 		m.kept[i] = p
 	} else {
@@ -270,14 +287,12 @@ func (m *model) set(p Pending) {
 	before, seen := m.seen[p.node]
 	later := p.Created.After(before.Created)
 	if p.Created.Equal(before.Created) {
-		later = number(p) > number(before)
+		later = p.order > before.order
 	}
 	if !seen || later || p.UID == before.UID {
 		m.seen[p.node] = p
 	}
 }
-
-func number(p Pending) int { n, _ := strconv.Atoi(p.ResourceVersion); return n }
 
 func (m *model) remove(name string) {
 	i := slices.IndexFunc(m.kept, func(k Pending) bool { return k.Name == name })

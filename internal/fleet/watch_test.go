@@ -105,7 +105,7 @@ func TestForeignObjects(t *testing.T) {
 					})
 				}
 				r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-				r.Follow(home)
+				r.Follow(home, "uid")
 				r.wantPending("n2", "csr-good")
 				store := r.Fleet.connection(home).store
 				store.mu.Lock()
@@ -142,7 +142,7 @@ func TestWatchResumes(t *testing.T) {
 		}
 	})
 	r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-	r.Follow(home)
+	r.Follow(home, "uid")
 	r.wantReport("")
 	eventually(t, "four watches", func() bool { return len(r.server.requests(kindWatch)) == 4 })
 	r.wantPending("n1", "")
@@ -217,7 +217,7 @@ func TestNoHotLoop(t *testing.T) {
 			r.server = newAPIServer(t)
 			r.server.answer(c.kind, c.answer)
 			r.secrets.set(home, kubeconfigFor(r.server, "t1"))
-			r.Follow(home)
+			r.Follow(home, "uid")
 			r.wantReport(c.want)
 			time.Sleep(600 * time.Millisecond)
 			// Waits of 20, 40, 80, 100, 100 … ms, a fifth less at most.

@@ -139,7 +139,7 @@ func availability(c cloud) (gophercloud.Availability, error) {
 	case "admin", "adminURL":
 		return gophercloud.AvailabilityAdmin, nil
 	}
-	return "", invalid("interface is %s, expected public, internal or admin", reason.Quote(chosen))
+	return "", invalid("interface is none of public, internal and admin")
 }
 
 func authOptions(c cloud) (gophercloud.AuthOptions, error) {
@@ -156,7 +156,7 @@ func authOptions(c cloud) (gophercloud.AuthOptions, error) {
 	switch c.AuthType {
 	case "", "password", "v3password", "v3applicationcredential":
 	default:
-		return options, reason.New(reason.CredentialNotSupported, "auth_type is %s, expected password or v3applicationcredential", reason.Quote(c.AuthType))
+		return options, reason.New(reason.CredentialNotSupported, "auth_type is neither password nor v3applicationcredential")
 	}
 	if c.AuthType == "v3applicationcredential" || a.ApplicationCredentialID != "" || a.ApplicationCredentialName != "" {
 		if a.ApplicationCredentialSecret == "" || (a.ApplicationCredentialID == "" && a.ApplicationCredentialName == "") {

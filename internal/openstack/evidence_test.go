@@ -117,6 +117,7 @@ func TestPages(t *testing.T) {
 	})
 }
 
+// A06: no answer outlives the verdict it was read for.
 func TestEachVerdictAsksAnew(t *testing.T) {
 	f := start(t)
 	fixed, both := []string{"10.0.0.5"}, []string{"10.0.0.5", "203.0.113.5"}

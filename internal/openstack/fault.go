@@ -102,7 +102,8 @@ const maxRetryAfter = 5 * time.Minute
 func retryAfter(header http.Header) time.Duration {
 	text := header.Get("Retry-After")
 	var wanted time.Duration
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	// Of a number that is too large, ParseUint returns the largest.
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		wanted = time.Duration(seconds) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
 		wanted = time.Until(at)

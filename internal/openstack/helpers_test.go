@@ -68,12 +68,13 @@ func start(t *testing.T, config ...simulator.Config) *fixture {
 	f.credential = f.project.AddApplicationCredential("approver")
 	f.server = f.project.AddServer("n1")
 	f.port = f.project.AddPort(f.server.ID, "10.0.0.5")
-	f.secrets = []string{sim.URL(), sim.URL()[len("https://"):], f.credential.Secret, "gAAAAAB", canary}
+	f.secrets = []string{sim.URL(), sim.URL()[strings.Index(sim.URL(), "//")+2:], f.credential.Secret, "gAAAAAB", canary}
 
 	for _, known := range []string{"OpenStackMachine", "OpenStackCluster"} {
 		f.mapper.Add(gvk(known, "v1beta1"), meta.RESTScopeNamespace)
 	}
 	f.mapper.Add(gvk("OpenStackServer", "v1alpha1"), meta.RESTScopeNamespace)
+	f.mapper.Add(gvk("OpenStackClusterIdentity", "v1alpha1"), meta.RESTScopeRoot)
 	if f.source, err = New(f.objects, f.mapper, Options{UserAgent: userAgent}); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +104,7 @@ func object(kind, name string, content map[string]any) *unstructured.Unstructure
 		o.Object = map[string]any{}
 	}
 	version := "v1beta1"
-	if kind == "OpenStackServer" {
+	if kind == "OpenStackServer" || kind == "OpenStackClusterIdentity" {
 		version = "v1alpha1"
 	}
 	o.SetGroupVersionKind(gvk(kind, version))
@@ -241,8 +242,11 @@ func newObjects() *objects {
 func objectKey(kind string, name types.NamespacedName) string { return kind + " " + name.String() }
 
 func kindOf(o client.Object) string {
-	if _, ok := o.(*corev1.Secret); ok {
+	switch o.(type) {
+	case *corev1.Secret:
 		return "Secret"
+	case *corev1.Namespace:
+		return "Namespace"
 	}
 	return o.GetObjectKind().GroupVersionKind().GroupKind().String()
 }
@@ -275,6 +279,8 @@ func (o *objects) Get(_ context.Context, name client.ObjectKey, into client.Obje
 	switch found := found.DeepCopyObject().(type) {
 	case *corev1.Secret:
 		*into.(*corev1.Secret) = *found
+	case *corev1.Namespace:
+		*into.(*corev1.Namespace) = *found
 	case *unstructured.Unstructured:
 		if want := into.GetObjectKind().GroupVersionKind(); found.GroupVersionKind() != want {
 			return fmt.Errorf("%s is not served as %s", found.GroupVersionKind(), want)

@@ -65,9 +65,67 @@ func TestRowsAreBounded(t *testing.T) {
 				addr = addr.Next()
 				f.project.AddPort(f.server.ID, addr.String())
 			}
-			f.wantProblem(t, reason.CloudAnswerInvalid)
+			_, err := f.ask(t.Context()) // nothing is wanted, so no other list is asked for
+			f.checkProblem(t, err, reason.CloudAnswerInvalid)
 		})
 	}
+}
+
+// TestManySubports: a URL with all of their IDs would be longer than many web servers take.
+func TestManySubports(t *testing.T) {
+	f := start(t)
+	var ids []string
+	addr := netip.MustParseAddr("10.7.0.0")
+	for range 350 {
+		addr = addr.Next()
+		ids = append(ids, f.project.AddPort("", addr.String()).ID)
+	}
+	f.sim.AddTrunk(f.port.ID, ids...)
+	f.project.AddFloatingIP("203.0.113.5", ids[349])
+	if got := f.holdings(t, "203.0.113.5"); len(got) != 352 {
+		t.Errorf("got %d addresses", len(got))
+	}
+	f.wantCalls(t, map[simulator.Operation]int{
+		simulator.OpToken: 1, simulator.OpServer: 1, simulator.OpPorts: 1 + 4, simulator.OpFloatingIPs: 4,
+	})
+	for _, r := range f.sim.Requests() {
+		if length := len(r.Path) + len(r.Query.Encode()); length > 8000 {
+			t.Errorf("a URL of %d bytes for %s", length, r.Path)
+		}
+	}
+
+	for range maxRows {
+		addr = addr.Next()
+		ids = append(ids, f.project.AddPort("", addr.String()).ID)
+	}
+	f.sim.AddTrunk(f.port.ID, ids...)
+	f.wantProblem(t, reason.CloudAnswerInvalid)
+}
+
+// TestNoAddressesNoQuestion: without a port to ask for, Neutron would list all that the project has.
+func TestNoAddressesNoQuestion(t *testing.T) {
+	f := start(t)
+	f.sim.UpdatePort(f.port.ID, func(p *simulator.Port) { p.Addresses = nil })
+	f.wantHoldings(t, []string{"203.0.113.5"})
+	f.wantCalls(t, map[simulator.Operation]int{simulator.OpToken: 1, simulator.OpServer: 1, simulator.OpPorts: 1})
+}
+
+// TestBodiesAreBounded: what is right in all but its size is not read.
+func TestBodiesAreBounded(t *testing.T) {
+	f := start(t)
+	body := func(size int) {
+		f.sim.ClearFaults()
+		head := fmt.Sprintf(`{"server":{"id":%q,"status":"ACTIVE","tenant_id":%q},"x":"`, f.server.ID, f.project.ID)
+		text := head + strings.Repeat("x", size-len(head)-2) + `"}`
+		f.sim.Inject(simulator.Fault{Operation: simulator.OpServer, Effect: simulator.Handle(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(text))
+		})})
+	}
+	body(maxBody)
+	f.wantHoldings(t, nil, s1)
+	body(maxBody + 1)
+	f.wantProblem(t, reason.CloudAnswerInvalid)
 }
 
 // TestManyHeaders: the bound of the body is not all.

@@ -27,13 +27,13 @@ func (s *session) holdings(ctx context.Context, listed []port, provisioned map[s
 			return nil, err
 		}
 	}
-	if explained(wanted, found) {
+	if len(unexplained(wanted, found)) == 0 {
 		return found, nil
 	}
 	if err := s.subports(ctx, &found, listed, provisioned); err != nil {
 		return nil, err
 	}
-	if explained(wanted, found) {
+	if len(unexplained(wanted, found)) == 0 {
 		return found, nil
 	}
 	return found, s.floating(ctx, &found)
@@ -61,9 +61,18 @@ func inactive(p *port, project string, provisioned bool) string {
 	case p.project() != project:
 		return "its port belongs to another project than the server"
 	case !provisioned && p.Status != "ACTIVE":
-		return "its port is " + reason.Quote(p.Status) + " and was not made by the infrastructure provider"
+		return "its port is " + status(p.Status) + " and was not made by the infrastructure provider"
 	}
 	return ""
+}
+
+// status is one of Neutron's words for a port that is not ACTIVE; others are the cloud's own text.
+func status(s string) string {
+	switch s {
+	case "DOWN", "BUILD", "ERROR", "N/A":
+		return s
+	}
+	return "not ACTIVE"
 }
 
 // project has two names in Neutron; the newer one is missing in old releases.
@@ -136,11 +145,10 @@ func address(text string) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
-func explained(wanted []netip.Addr, found []portHolding) bool {
-	for _, addr := range wanted {
-		if !slices.ContainsFunc(found, func(h portHolding) bool { return h.Address == addr }) {
-			return false
-		}
-	}
-	return true
+// unexplained returns the wanted addresses that are on no port that counts. One on a port that does not
+// count may be a member's trap for somebody else's floating IP.
+func unexplained(wanted []netip.Addr, found []portHolding) []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(wanted), func(addr netip.Addr) bool {
+		return slices.ContainsFunc(found, func(h portHolding) bool { return h.Address == addr && h.Inactive == "" })
+	})
 }

@@ -160,3 +160,12 @@ func TestAddressesThatCannotBeRead(t *testing.T) {
 		})
 	}
 }
+
+// A30: a member of the project makes a port with the address of the server's floating IP, which says
+// that it is the server's. It does not count, and it does not keep the floating IP from counting.
+func TestTrapForAFloatingIP(t *testing.T) {
+	f := start(t)
+	f.project.AddFloatingIP("203.0.113.5", f.port.ID)
+	f.project.AddPort(f.server.ID, "203.0.113.5", func(p *simulator.Port) { p.Status = "DOWN" })
+	f.wantHoldings(t, []string{"203.0.113.5"}, s1, "203.0.113.5 fixed inactive", "203.0.113.5 floating")
+}

@@ -17,6 +17,9 @@ const (
 	// maxPages and maxRows bound a list. A server has some ports, not hundreds.
 	maxPages = 50
 	maxRows  = 1000
+	// maxIDs bounds one question: many web servers refuse URLs of more than 8 KiB, and a trunk may
+	// have hundreds of subports.
+	maxIDs = 100
 )
 
 var errUnclear = errors.New("the answer has no list")
@@ -85,10 +88,9 @@ func (s *session) ports(ctx context.Context, serverID string) ([]port, error) {
 	return slices.DeleteFunc(found, func(p port) bool { return p.DeviceID != serverID }), nil
 }
 
-// portsByID lists the ports with the IDs that are the map's keys. Neutron takes a repeated key as
-// "any of".
+// portsByID lists the ports with the IDs that are the map's keys.
 func (s *session) portsByID(ctx context.Context, ids map[string]*port) ([]port, error) {
-	found, err := list[port](ctx, s.network, "ports", url.Values{"id": sortedKeys(ids)})
+	found, err := listAnyOf[port](ctx, s.network, "ports", "id", sortedKeys(ids))
 	if err != nil {
 		return nil, problem(callSubports, err)
 	}
@@ -97,11 +99,30 @@ func (s *session) portsByID(ctx context.Context, ids map[string]*port) ([]port, 
 
 // floatingIPs lists the floating IPs that are bound to any of the ports, the map's keys, now.
 func (s *session) floatingIPs(ctx context.Context, ports map[string]portHolding) ([]floatingIP, error) {
-	found, err := list[floatingIP](ctx, s.network, "floatingips", url.Values{"port_id": sortedKeys(ports)})
+	found, err := listAnyOf[floatingIP](ctx, s.network, "floatingips", "port_id", sortedKeys(ports))
 	if err != nil {
 		return nil, problem(callFloatingIPs, err)
 	}
 	return found, nil
+}
+
+// listAnyOf reads what has any of the values: Neutron takes a repeated key so. Without values it asks
+// nothing, as Neutron would then list everything.
+func listAnyOf[T any](ctx context.Context, c *gophercloud.ServiceClient, collection, key string, values []string) ([]T, error) {
+	if len(values) > maxRows {
+		return nil, errEndless
+	}
+	var all []T
+	for some := range slices.Chunk(values, maxIDs) {
+		found, err := list[T](ctx, c, collection, url.Values{key: some})
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, found...); len(all) > maxRows {
+			return nil, errEndless
+		}
+	}
+	return all, nil
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

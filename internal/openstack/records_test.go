@@ -140,7 +140,8 @@ func TestRecordsThatAreMissing(t *testing.T) {
 		},
 		"the provider knows no OpenStackServer": func(f *fixture) {
 			f.objects.fail["OpenStackServer."+Group] = errors.New("was read all the same")
-			f.mapper = meta.NewDefaultRESTMapper(nil)
+			f.mapper = meta.NewDefaultRESTMapper([]schema.GroupVersion{{Group: Group, Version: "v1beta1"}})
+			f.mapper.Add(gvk("OpenStackCluster", "v1beta1"), meta.RESTScopeNamespace)
 			f.source.Mapper = f.mapper
 		},
 	} {
@@ -168,9 +169,9 @@ func TestIdentityRef(t *testing.T) {
 			f.objects.put(object("OpenStackCluster", "c1", map[string]any{"spec": map[string]any{"identityRef": map[string]any{"name": "x"}}}))
 		}, ""},
 		{"without a type", func(f *fixture) { f.identityRef(good) }, ""},
-		{"A21 a ClusterIdentity", func(f *fixture) {
+		{"A21 a Secret is no ClusterIdentity", func(f *fixture) {
 			f.identityRef(map[string]any{"type": "ClusterIdentity", "name": secretName, "cloudName": "default"})
-		}, reason.CredentialNotSupported},
+		}, reason.CredentialMissing},
 		{"A21 an unknown type", func(f *fixture) {
 			f.identityRef(map[string]any{"type": "secret\n", "name": secretName, "cloudName": "default"})
 		}, reason.CredentialNotSupported},

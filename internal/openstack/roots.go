@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/lru"
+
+	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/pki"
 )
 
 // maxPools bounds the cache of CA pools. Clouds are few; tenants may write many.
@@ -24,8 +26,9 @@ func newRoots(standard []byte) (*roots, error) {
 	if len(standard) == 0 {
 		return r, nil
 	}
-	if r.standard = pool(standard); r.standard == nil {
-		return nil, fmt.Errorf("the default CA for OpenStack holds no certificate in PEM")
+	var err error
+	if r.standard, err = pki.Pool(standard); err != nil {
+		return nil, fmt.Errorf("the default CA for OpenStack: %w", err)
 	}
 	return r, nil
 }
@@ -42,18 +45,10 @@ func (r *roots) of(secret *corev1.Secret) (*x509.CertPool, error) {
 	if found, ok := r.pools.Get(hash); ok {
 		return found.(*x509.CertPool), nil
 	}
-	made := pool(bundle)
-	if made == nil {
-		return nil, invalid("key %s of Secret %s holds no certificate", keyCA, secret.Name)
+	made, err := pki.Pool(bundle)
+	if err != nil {
+		return nil, invalid("key %s of Secret %s: %s", keyCA, secret.Name, err)
 	}
 	r.pools.Add(hash, made)
 	return made, nil
-}
-
-func pool(bundle []byte) *x509.CertPool {
-	made := x509.NewCertPool()
-	if !made.AppendCertsFromPEM(bundle) {
-		return nil
-	}
-	return made
 }

@@ -10,6 +10,7 @@ package openstack
 import (
 	"context"
 	"net/netip"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -107,6 +108,8 @@ func (s *Source) Evidence(ctx context.Context, o owner.Owner, wanted []netip.Add
 	for _, h := range holdings {
 		evidence.Holdings = append(evidence.Holdings, h.Holding)
 	}
+	// The cloud lists in any order; the text of a refusal must not change with it.
+	slices.SortStableFunc(evidence.Holdings, func(a, b verdict.Holding) int { return a.Address.Compare(b.Address) })
 	return evidence, nil
 }
 

@@ -4,17 +4,19 @@ import (
 	"context"
 	"net/netip"
 	"slices"
+	"strings"
 
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Indexes of the Machine cache. Both are keyed by cluster and node name, so that Machines of
+// Indexes of the Machine cache. All are keyed by the cluster and a name or an address, so that Machines of
 // another cluster in the same namespace are never candidates (A20).
 const (
 	byNodeName = "csr-approver/node-name"
 	byNodeRef  = "csr-approver/node-ref"
 	byAddress  = "csr-approver/address"
+	byInstance = "csr-approver/instance"
 )
 
 // undecodable stands in the index for an address that cannot be read. It is no address, so
@@ -38,9 +40,24 @@ func SetupIndexes(ctx context.Context, indexer client.FieldIndexer, domains []st
 	}); err != nil {
 		return err
 	}
+	if err := indexer.IndexField(ctx, &clusterv1.Machine{}, byInstance, func(o client.Object) []string {
+		m := o.(*clusterv1.Machine)
+		if m.Spec.ProviderID == "" {
+			return nil
+		}
+		return []string{key(m.Spec.ClusterName, instance(m.Spec.ProviderID))}
+	}); err != nil {
+		return err
+	}
 	return indexer.IndexField(ctx, &clusterv1.Machine{}, byAddress, func(o client.Object) []string {
 		return addressKeys(o.(*clusterv1.Machine))
 	})
+}
+
+// instance is what names the machine in a provider ID, in every provider's: the part after the last
+// slash. What is before it, a region for one, is written with and without.
+func instance(providerID string) string {
+	return providerID[strings.LastIndexByte(providerID, '/')+1:]
 }
 
 // addressKeys are the addresses that the infrastructure provider recorded for a Machine.

@@ -21,6 +21,9 @@ func TestForms(t *testing.T) {
 		{"E46 domains", "web.1", []string{"novalocal", "Example.org"}, []string{
 			"web.1", "web.1.novalocal", "web.1.example.org", "web-1", "web-1.novalocal", "web-1.example.org",
 		}},
+		{"E45 dots and a cut, both of Nova's styles", "a.b" + strings.Repeat("c", 63), nil, []string{
+			"a.b" + strings.Repeat("c", 63), "a-b" + strings.Repeat("c", 60), "a.b" + strings.Repeat("c", 60),
+		}},
 		{"cut at 63, as Nova does before it strips", long + "-b", nil, []string{long + "-b", long}},
 		{"empty", "", []string{"novalocal"}, nil},
 	} {

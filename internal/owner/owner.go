@@ -86,6 +86,13 @@ func (f *Finder) chain(ctx context.Context, cluster *clusterv1.Cluster, machine 
 	if o.ProviderID, err = providerID(o.Machine, o.Infrastructure); err != nil {
 		return o, err
 	}
+	same, err := f.list(ctx, cluster, byInstance, instance(o.ProviderID))
+	if err != nil {
+		return o, err
+	}
+	if len(same) > 1 {
+		return o, reason.New(reason.AmbiguousMachine, "Machines %s have one instance in spec.providerID", machineNames(same))
+	}
 	o.Facts, err = facts(o.Cluster, o.Machine, NodeNames(o.Machine, f.Domains))
 	return o, err
 }

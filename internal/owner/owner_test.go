@@ -3,6 +3,8 @@ package owner
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,16 +40,24 @@ func cluster(change ...func(*clusterv1.Cluster)) *clusterv1.Cluster {
 	return c
 }
 
+// serverOf gives each Machine a server of its own; m1's is id.
+func serverOf(machine string) string {
+	if machine == "m1" {
+		return id
+	}
+	return fmt.Sprintf("openstack:///22222222-2222-2222-2222-%012x", crc32.ChecksumIEEE([]byte(machine)))
+}
+
 // machine is a Machine of cluster c1 whose infrastructure machine has the given name, with that.
 func machine(name, infra string, change ...func(*clusterv1.Machine, *unstructured.Unstructured)) []client.Object {
 	m := &clusterv1.Machine{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{clusterv1.ClusterNameLabel: "c1"}},
 		Spec: clusterv1.MachineSpec{
-			ClusterName: "c1", ProviderID: id,
+			ClusterName: "c1", ProviderID: serverOf(name),
 			InfrastructureRef: clusterv1.ContractVersionedObjectReference{APIGroup: group, Kind: "OpenStackMachine", Name: infra},
 		},
 	}
-	i := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": id}}}
+	i := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"providerID": serverOf(name)}}}
 	i.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1beta1", Kind: "OpenStackMachine"})
 	i.SetNamespace(ns)
 	i.SetName(infra)
@@ -57,6 +67,12 @@ func machine(name, infra string, change ...func(*clusterv1.Machine, *unstructure
 		f(m, i)
 	}
 	return []client.Object{m, i}
+}
+
+// same gives a machine m1's server.
+func same(m *clusterv1.Machine, i *unstructured.Unstructured) {
+	m.Spec.ProviderID = id
+	i.Object["spec"] = map[string]any{"providerID": id}
 }
 
 func finder(t *testing.T, domains []string, objects ...client.Object) *Finder {
@@ -88,7 +104,6 @@ func (f indexerFunc) IndexField(_ context.Context, o client.Object, field string
 func join(lists ...[]client.Object) []client.Object { return slices.Concat(lists...) }
 
 func TestFind(t *testing.T) {
-	type change = func(*clusterv1.Machine, *unstructured.Unstructured)
 	one := func(infra string, c ...change) []client.Object {
 		return join([]client.Object{cluster()}, machine("m1", infra, c...))
 	}
@@ -114,7 +129,12 @@ func TestFind(t *testing.T) {
 		{name: "nodeRef of another Machine never selects (A03)", objects: join(one("n1", func(m *clusterv1.Machine, _ *unstructured.Unstructured) {
 			m.Status.NodeRef.Name = "n2"
 		}), machine("m2", "n2")), node: "n2", about: "m2"},
-		{name: "E48 nodeRef is not waited for", objects: one("n1"), node: "n1", about: "m1"},
+		{name: "two Machines with one server", objects: join(one("n1"), machine("m2", "n2", same)), node: "n2", reason: reason.AmbiguousMachine, about: "m2"},
+		{name: "two Machines with one server, one with a region", objects: join(one("n1"), machine("m2", "n2", func(m *clusterv1.Machine, i *unstructured.Unstructured) {
+			m.Spec.ProviderID = strings.Replace(id, "///", "//RegionOne/", 1)
+			i.Object["spec"] = map[string]any{"providerID": m.Spec.ProviderID}
+		})), node: "n2", reason: reason.AmbiguousMachine, about: "m2"},
+		{name: "E48 nodeRef is not waited for (A04, A32)", objects: one("n1"), node: "n1", about: "m1"},
 		{name: "two Machines with one name", objects: join(one("web.1"), machine("m2", "web-1")), node: "web-1", reason: reason.AmbiguousMachine},
 		{name: "two Machines share a form that the node does not go by", objects: join(one("web.1"), machine("m2", "web-1")), node: "web.1", reason: reason.AmbiguousMachine},
 		{name: "two Machines share what is left after the cut at 63", objects: join(one(strings.Repeat("a", 63)+"x"), machine("m2", strings.Repeat("a", 63)+"y")),
@@ -155,6 +175,9 @@ func TestFind(t *testing.T) {
 		{name: "service range unreadable", objects: join([]client.Object{cluster(func(c *clusterv1.Cluster) {
 			c.Spec.ClusterNetwork.Services.CIDRBlocks = []string{"10.96.0.0"}
 		})}, machine("m1", "n1")), node: "n1", reason: reason.OwnershipRecordInvalid, about: "m1"},
+		{name: "pod range unreadable", objects: join([]client.Object{cluster(func(c *clusterv1.Cluster) {
+			c.Spec.ClusterNetwork.Pods.CIDRBlocks = []string{"192.168.0.0/16", "x"}
+		})}, machine("m1", "n1")), node: "n1", reason: reason.OwnershipRecordInvalid, about: "m1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			o, err := finder(t, test.domains, test.objects...).Find(t.Context(), clusterKey, test.node)
@@ -168,7 +191,7 @@ func TestFind(t *testing.T) {
 			if about != test.about {
 				t.Errorf("the Machine to tell is %q, expected %q", about, test.about)
 			}
-			if test.reason == "" && (o.ProviderID != id || o.Infrastructure == nil || !slices.Contains(o.Facts.Names, test.node)) {
+			if test.reason == "" && (o.ProviderID != o.Machine.Spec.ProviderID || o.Infrastructure == nil || !slices.Contains(o.Facts.Names, test.node)) {
 				t.Errorf("incomplete owner: %+v", o)
 			}
 		})

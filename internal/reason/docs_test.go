@@ -55,7 +55,7 @@ Final reasons are about the request's own bytes, so that request is never judged
 	for _, r := range reason.All() {
 		e := r.Entry()
 		result := e.Outcome.String()
-		if e.Final && e.Outcome == reason.Refuse {
+		if e.Final {
 			result += ", final"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r, result, e.Meaning, e.Remedy)

@@ -30,10 +30,10 @@ func All() []Reason {
 }
 
 var entries = map[Reason]Entry{
-	OtherSigner:    {Ignore, true, "the signer is not kubernetes.io/kubelet-serving", "nothing to do"},
-	AlreadyDecided: {Ignore, true, "the request is approved, denied, failed or issued already", "nothing to do"},
-	NotANode:       {Ignore, true, "the user who asked is not a node (system:node:NAME)", "another approver may own this request; look who created it"},
-	RequestGone:    {Ignore, true, "the request was deleted, or a newer one of the same node took its place", "nothing to do"},
+	OtherSigner:    {Ignore, false, "the signer is not kubernetes.io/kubelet-serving", "nothing to do"},
+	AlreadyDecided: {Ignore, false, "the request is approved, denied, failed or issued already", "nothing to do"},
+	NotANode:       {Ignore, false, "the user who asked is not a node (system:node:NAME)", "another approver may own this request; look who created it"},
+	RequestGone:    {Ignore, false, "the request was deleted, or a newer one of the same node took its place", "nothing to do"},
 
 	RequestTooLarge:   {Refuse, true, "spec.request is larger than 64 KiB", "no kubelet sends this; look what runs on the node"},
 	GroupsMissing:     {Refuse, true, "the groups of the user lack system:nodes or system:authenticated", "check how the node authenticates"},
@@ -52,7 +52,7 @@ var entries = map[Reason]Entry{
 
 	NoMachine:                  {Wait, false, "no Machine of the cluster has an infrastructure machine of the node's name", "check the node's host name and the Machine's spec.infrastructureRef.name"},
 	NameMismatch:               {Refuse, false, "a Machine is linked to this node, but its infrastructure machine has another name", "a node must be named after its infrastructure machine; check the host name and --node-domain"},
-	AmbiguousMachine:           {Refuse, false, "several Machines of the cluster could have a node of this name", "rename one of the Machines"},
+	AmbiguousMachine:           {Refuse, false, "several Machines of the cluster could have a node of this name, or have one server", "rename or remove one of the Machines"},
 	MachineNotMember:           {Refuse, false, "the Machine's label and spec.clusterName do not both name the cluster", "repair the Machine's label cluster.x-k8s.io/cluster-name"},
 	InfrastructureMissing:      {Wait, false, "the Machine's infrastructure object does not exist", "wait for Cluster API, or check spec.infrastructureRef of the Machine"},
 	InfrastructureNotOwned:     {Refuse, false, "the infrastructure object's controller is not the Machine that refers to it", "somebody changed the owner references; compare them with the Machine"},
@@ -90,5 +90,5 @@ var entries = map[Reason]Entry{
 	KubeconfigMissing:  {Wait, false, "the cluster's kubeconfig Secret does not exist", "wait for Cluster API"},
 	KubeconfigInvalid:  {Refuse, false, "the cluster's kubeconfig is not one the approver can use safely", "correct the Secret CLUSTER-kubeconfig"},
 	ClusterUnavailable: {Error, false, "the cluster's API server did not answer or refused", "check that the API server can be reached from the management cluster"},
-	RequestChanged:     {Error, false, "the request changed between verdict and approval, so it is judged anew", "nothing to do"},
+	RequestChanged:     {Ignore, false, "the request changed between verdict and approval, so it is judged anew", "nothing to do"},
 }

@@ -93,7 +93,7 @@ func TestEntries(t *testing.T) {
 		if entry.Outcome == reason.Approve && r != reason.Approved {
 			t.Errorf("%s approves", r)
 		}
-		if entry.Final && entry.Outcome != reason.Refuse && entry.Outcome != reason.Ignore {
+		if entry.Final && entry.Outcome != reason.Refuse {
 			t.Errorf("%s is final, but leads to %s", r, entry.Outcome)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	usagesDSKESA = 0b00000111
 )
 
-// FuzzParse changes what an API server hands over. Whatever passes must be what would be signed.
+// FuzzParse (A11) changes what an API server hands over. Whatever passes must be what would be signed.
 func FuzzParse(f *testing.F) {
 	for _, csr := range []*object{
 		derOf(handMade(marshal(nodeSubject("n1")), extensionRequest(sanExtension("n1")))),

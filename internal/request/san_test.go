@@ -189,6 +189,7 @@ func TestDNSNames(t *testing.T) {
 	})
 }
 
+// A07: what is returned is what the signer writes into the certificate, however it was spelled.
 func TestAddresses(t *testing.T) {
 	runCases(t, []formCase{
 		{"E12 no DNS, IP 10.0.0.5", ip("10.0.0.5"), passes},

@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"strings"
 	"time"
 
@@ -59,7 +57,9 @@ func (p *play) perform(ctx context.Context) (err error) {
 		func() error { return p.before(ctx, cp, worker0) },
 		func() error { return p.after(ctx, cp, worker0) },
 		func() error { return p.newNode(ctx, worker1) },
-		func() error { return p.dishonest(ctx, worker1, worker0) },
+		func() error { return p.floating(ctx, worker1) },
+		func() error { return p.neighbour(ctx, worker1, worker0) },
+		func() error { return p.impostor(ctx, worker0) },
 	} {
 		if err := step(); err != nil {
 			return err
@@ -117,53 +117,4 @@ func (p *play) reachable(ctx context.Context, m *stage.Machine) error {
 		return err
 	}
 	return p.cluster.Workload.WaitHealthz(ctx, m.Server.Name, time.Minute)
-}
-
-// newNode starts a node while the approver runs, and keeps the promise about it.
-func (p *play) newNode(ctx context.Context, m *stage.Machine) error {
-	if _, err := p.cluster.StartNode(ctx, m); err != nil {
-		return err
-	}
-	if err := p.reachable(ctx, m); err != nil {
-		return err
-	}
-	requests, err := p.cluster.Workload.Requests(ctx, m.Server.Name)
-	if err != nil || len(requests) == 0 {
-		return errors.Join(err, fmt.Errorf("node %s has no request any more", m.Server.Name))
-	}
-	took, ok := p.clock.Approval(requests[len(requests)-1].Name)
-	if !ok || took > promise {
-		return fmt.Errorf("kubelet %s waited %s for its approval, promised is %s", m.Server.Name, took, promise)
-	}
-	p.say("Kubelet %s joins: asked, judged, approved in %d ms, reachable", m.Server.Name, took.Milliseconds())
-	return nil
-}
-
-// dishonest lets one node ask for another's address with its own credentials.
-func (p *play) dishonest(ctx context.Context, thief, victim *stage.Machine) error {
-	node, err := p.cluster.Workload.Node(thief.Server.Name)
-	if err != nil {
-		return err
-	}
-	csr, _, err := bed.MakeRequest(ctx, node.Config, bed.RequestSpec{
-		CommonName: "system:node:" + thief.Server.Name,
-		DNS:        []string{thief.Server.Name},
-		IPs:        []netip.Addr{thief.Address, victim.Address},
-	})
-	if err != nil {
-		return err
-	}
-	p.say("Node %s, taken over, asks for the address %s of %s as well (%s)", thief.Server.Name, victim.Address, victim.Server.Name, csr.Name)
-	note, err := p.stage.WaitEvent(ctx, thief.Machine.Machine, string(reason.AddressNotOwned), 20*time.Second)
-	if err != nil {
-		return err
-	}
-	if !strings.Contains(note, victim.Address.String()) {
-		return fmt.Errorf("the Event does not name the address %s: %s", victim.Address, note)
-	}
-	if err := p.cluster.WaitApproved(ctx, csr.Name, 2*time.Second); err == nil {
-		return fmt.Errorf("request %s for another node's address was approved", csr.Name)
-	}
-	p.say("It stays pending. Event on Machine %s: %s: %s", thief.Machine.Machine.Name, reason.AddressNotOwned, note)
-	return nil
 }

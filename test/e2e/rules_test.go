@@ -7,6 +7,8 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/internal/reason"
@@ -106,9 +108,55 @@ func TestVerdicts(t *testing.T) {
 			csr := ask(t, "e09-thief", bed.RequestSpec{DNS: []string{"e09-victim"}, IPs: []netip.Addr{victim.Address}})
 			refused(t, csr, thief.Machine.Machine, reason.NameNotOwned, "e09-victim (NameNotOwned)", victim.Address.String()+" (AddressNotOwned)", thief.Address.String())
 		},
-		"E11 E12 only an address": func(t *testing.T) {
+		"E11 E12 A31 only an address, asked in the node's name by whoever holds the cluster's CA": func(t *testing.T) {
 			m := machine(t, "e11")
 			approved(t, ask(t, "e11", bed.RequestSpec{IPs: []netip.Addr{m.Address}}))
+		},
+		"A02 another's address in the own Node's status": func(t *testing.T) {
+			victim, thief := machine(t, "a02-victim"), machine(t, "a02-thief")
+			config, err := cluster.Workload.As("system:node:a02-thief", "system:nodes")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cluster.RegisterNode(t.Context(), config, "a02-thief", "openstack:///"+thief.Server.ID); err != nil {
+				t.Fatal(err)
+			}
+			addresses := []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: victim.Address.String()}}
+			err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+				return cluster.Workload.SetAddresses(t.Context(), "a02-thief", addresses)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			csr := ask(t, "a02-thief", bed.RequestSpec{DNS: []string{"a02-thief"}, IPs: []netip.Addr{victim.Address}})
+			refused(t, csr, thief.Machine.Machine, reason.AddressNotOwned, victim.Address.String())
+		},
+		"E55 A09 five hundred requests of a node that does not exist": func(t *testing.T) {
+			// A Machine whose name does not fit is linked to it, so that the Cluster's Events stay as they are.
+			machine(t, "e55-linked", func(s *bed.MachineSpec) { s.NodeName = "e55-bogus" })
+			for range 500 {
+				ask(t, "e55-bogus", bed.RequestSpec{DNS: []string{"e55-bogus"}})
+			}
+			m := machine(t, "e55")
+			csr := ask(t, "e55", bed.RequestSpec{DNS: []string{"e55"}, IPs: []netip.Addr{m.Address}})
+			if err := cluster.WaitApproved(t.Context(), csr.Name, 5*time.Second); err != nil {
+				t.Error(err)
+			}
+		},
+		"E39 a subport of a trunk": func(t *testing.T) {
+			m := machine(t, "e39")
+			subport := cluster.Project.AddPort("", "10.68.0.9")
+			theStage.Cloud.AddTrunk(m.Port.ID, subport.ID)
+			approved(t, ask(t, "e39", bed.RequestSpec{DNS: []string{"e39"}, IPs: append(addrs("10.68.0.9"), m.Address)}))
+		},
+		"E33 A24 an overlapping network: another Machine holds the address too": func(t *testing.T) {
+			victim, thief := machine(t, "a24-victim"), machine(t, "a24-thief")
+			cluster.Project.AddPort(thief.Server.ID, victim.Address.String())
+			csr := ask(t, "a24-thief", bed.RequestSpec{DNS: []string{"a24-thief"}, IPs: []netip.Addr{victim.Address}})
+			refused(t, csr, thief.Machine.Machine, reason.AddressHeldByOther, victim.Address.String(), "a24-victim")
+			refused(t, csr, victim.Machine.Machine, reason.AddressHeldByOther, "a24-thief")
+			// The victim's own port is the provider's, so it is not kept from its certificate.
+			approved(t, ask(t, "a24-victim", bed.RequestSpec{DNS: []string{"a24-victim"}, IPs: []netip.Addr{victim.Address}}))
 		},
 		"E51 only a name": func(t *testing.T) {
 			machine(t, "e51")

@@ -10,7 +10,12 @@ import (
 	"fmt"
 	"net/netip"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	clusterv1 "sigs.k8s.io/cluster-api/api/core/v1beta2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/test/bed"
 	"github.com/cluster-api-csr-approver/cluster-api-csr-approver/test/openstack/simulator"
@@ -124,7 +129,30 @@ func (c *Cluster) AddMachine(ctx context.Context, name string, changes ...func(*
 	return m, nil
 }
 
-// StartNode starts the kubelet of a machine, with the machine's name and fixed address.
+// StartNode starts the kubelet of a machine, with the machine's name and fixed address. Its Node keeps
+// the addresses that [bed.Workload.SetAddresses] gives it, as those of a cloud controller manager.
 func (c *Cluster) StartNode(ctx context.Context, m *Machine) (*bed.Node, error) {
-	return c.Workload.StartNode(ctx, bed.NodeSpec{Name: m.Server.Name, Addresses: []netip.Addr{m.Address}})
+	return c.Workload.StartNode(ctx, bed.NodeSpec{
+		Name: m.Server.Name, Addresses: []netip.Addr{m.Address}, KubeletArgs: []string{"--cloud-provider=external"},
+	})
+}
+
+// RegisterNode creates a Node as the node itself, with a provider ID of its choice: what a kubelet
+// with --provider-id does.
+func (c *Cluster) RegisterNode(ctx context.Context, config *rest.Config, name, providerID string) error {
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
+	_, err = clientset.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{})
+	return err
+}
+
+// LinkNode writes the node into the Machine's nodeRef, as Cluster API does when a Node has the
+// Machine's provider ID.
+func (s *Stage) LinkNode(ctx context.Context, machine *clusterv1.Machine, node string) error {
+	linked := machine.DeepCopy()
+	linked.Status.NodeRef.Name = node
+	return s.Management.Client.Status().Patch(ctx, linked, client.MergeFrom(machine))
 }

@@ -84,6 +84,22 @@ func (c *Cluster) WaitApproved(ctx context.Context, name string, limit time.Dura
 	})
 }
 
+// WaitRequests waits until the node has made that many requests and returns the newest.
+func (c *Cluster) WaitRequests(ctx context.Context, node string, count int, limit time.Duration) (newest *certificatesv1.CertificateSigningRequest, err error) {
+	err = poll(ctx, limit, func() error {
+		requests, err := c.Workload.Requests(ctx, node)
+		if err != nil {
+			return err
+		}
+		if len(requests) < count {
+			return fmt.Errorf("node %s has made %d requests, expected %d", node, len(requests), count)
+		}
+		newest = &requests[len(requests)-1]
+		return nil
+	})
+	return newest, err
+}
+
 // WaitEvent waits for an Event with the reason about an object of the management cluster, and
 // returns the newest one's note.
 func (s *Stage) WaitEvent(ctx context.Context, about client.Object, reason string, limit time.Duration) (note string, err error) {
