@@ -80,7 +80,7 @@ func TestDeleting(t *testing.T) {
 	together(t)
 	m := machine(t, "e69-deleting")
 	before := m.Machine.Machine.DeepCopy()
-	m.Machine.Machine.Finalizers = []string{"machine.cluster.x-k8s.io"}
+	m.Machine.Machine.Finalizers = []string{"machine.cluster.x-k8s.io/e2e"}
 	if err := theStage.Management.Client.Patch(t.Context(), m.Machine.Machine, client.MergeFrom(before)); err != nil {
 		t.Fatal(err)
 	}
