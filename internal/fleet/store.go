@@ -199,7 +199,8 @@ func (s *store) keptLocked(p Pending) bool {
 	return there && current.UID == p.UID && current.node == p.node
 }
 
-// newer orders requests: the later creation; ties by the greater resourceVersion when first seen.
+// newer orders requests: the later creation; ties by the greater resourceVersion when first seen,
+// and by UID where a server gives none, so that the answer does not depend on the order of a list.
 func newer(a, b Pending) bool {
-	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.order, b.order)) > 0
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.order, b.order), cmp.Compare(a.UID, b.UID)) > 0
 }

@@ -287,7 +287,7 @@ func (m *model) set(p Pending) {
 	before, seen := m.seen[p.node]
 	later := p.Created.After(before.Created)
 	if p.Created.Equal(before.Created) {
-		later = p.order > before.order
+		later = p.order > before.order || p.order == before.order && p.UID > before.UID
 	}
 	if !seen || later || p.UID == before.UID {
 		m.seen[p.node] = p
